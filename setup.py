@@ -131,7 +131,6 @@ setuptools.setup(
     "xmcap.gin": ["**/*.gin"],
     "xmcap.launch_scripts": ["*.sh", "requirements.lock"],
     "xmcap": [
-      "corpora/checking/*.css",
       "corpora/building/*.json",
       "py.typed",
       "pages/report/*.css",

@@ -68,10 +68,8 @@ class Grid:
   def latex(self) -> str:
     """Returns a LaTeX `tabular` (package booktabs)."""
     spec = "l" * self.num_labels + "r" * (len(self.headings) - self.num_labels)
-    lines = [latex.row(self.headings), "\\midrule", *map(latex.row, self.body)]
-    if self.foot:
-      lines += ["\\midrule", *map(latex.row, self.foot)]
-    return "\n".join([*latex.tabular(spec, lines), ""])
+    body, foot = ([[*map(latex.text, row)] for row in rows] for rows in (self.body, self.foot))
+    return "\n".join([*latex.tabular(spec, self.headings, body, foot), ""])
 
   def _widths(self, rows: Sequence[Sequence[str]], limit: int | None) -> dict[int, int]:
     """Returns column -> its width, for the columns that are shown: all, if there is no limit."""

@@ -3,7 +3,8 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
@@ -50,51 +51,35 @@ class Style:
     return f"needs \\usepackage{{booktabs}}{times}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
-  """A column: its heading as text, and row -> cell in LaTeX; columns of the same `group` stand under its name."""
-
-  heading: str
-  cells: Mapping[str, str]
-  group: str = ""
-  is_label: bool = False
-
-
-def table(
-  columns: Sequence[Column],
-  body: Sequence[str],
-  foot: Sequence[str],
-  caption: str,
-  label: str,
-  comments: Sequence[str] = (),
-) -> str:
-  """Returns a `table`: the rows of the body and, below a rule, those of the foot. Caption and comments are text."""
-  spec = "".join("l" if column.is_label else "r" for column in columns)
-  rows = [[column.cells.get(name, "") for column in columns] for name in (*body, *foot)]
-  lines = [*_groups(columns), row([column.heading for column in columns]), "\\midrule"]
-  lines += map(_joined, rows[: len(body)])
-  if foot:
-    lines += ["\\midrule", *map(_joined, rows[len(body) :])]
+def table(tabular_lines: Sequence[str], caption: str, label: str, comments: Sequence[str] = ()) -> str:
+  """Returns a `table` with the lines of a `tabular`. Caption and comments are text."""
   made = [
     *(f"% {' '.join(comment.split())}" for comment in comments if comment),
     "\\begin{table}",
     "\\centering",
     f"\\caption{{{text(caption)}}}",
     f"\\label{{{label}}}",
-    *tabular(spec, lines),
+    *tabular_lines,
     "\\end{table}",
   ]
   return "\n".join(made) + "\n"
 
 
-def tabular(spec: str, lines: Sequence[str]) -> list[str]:
-  """Returns the lines of a `tabular` between booktabs' outer rules."""
+def tabular(
+  spec: str,
+  headings: Sequence[str],
+  body: Sequence[Sequence[str]],
+  foot: Sequence[Sequence[str]] = (),
+  groups: Sequence[str] = (),
+) -> list[str]:
+  """Returns the lines of a `tabular`: rows of cells in LaTeX, and below a rule those of the foot.
+
+  Headings are text, and so are the `groups` of the columns: neighbours of the same group stand under its name.
+  """
+  lines = [*_groups(groups), _row(map(text, headings)), "\\midrule", *map(_row, body)]
+  if foot:
+    lines += ["\\midrule", *map(_row, foot)]
   return [f"\\begin{{tabular}}{{{spec}}}", "\\toprule", *lines, "\\bottomrule", "\\end{tabular}"]
-
-
-def row(cells: Sequence[str]) -> str:
-  """Returns a row of texts, escaped."""
-  return _joined(list(map(text, cells)))
 
 
 def label(title: str, default: str) -> str:
@@ -117,7 +102,7 @@ def bold(cell: str) -> str:
   return f"\\textbf{{{cell}}}"
 
 
-def best(scores: Mapping[str, float], cells: Mapping[str, str]) -> set[str]:
+def best(scores: Mapping[Any, float], cells: Mapping[Any, str]) -> set[Any]:
   """Returns the names whose cells show the highest score: several if they read alike, none without a choice."""
   if len(scores) < 2:
     return set()
@@ -125,12 +110,12 @@ def best(scores: Mapping[str, float], cells: Mapping[str, str]) -> set[str]:
   return {name for name in scores if cells[name] == highest}
 
 
-def _groups(columns: Sequence[Column]) -> list[str]:
+def _groups(groups: Sequence[str]) -> list[str]:
   """Returns the row of the groups' names with rules below it; [] without groups."""
-  if not any(column.group for column in columns):
+  if not any(groups):
     return []
   cells, rules, first = [], [], 1
-  for name, members in itertools.groupby(columns, key=lambda column: column.group):
+  for name, members in itertools.groupby(groups):
     count = len(list(members))
     if name:
       cells.append(f"\\multicolumn{{{count}}}{{c}}{{{text(name)}}}")
@@ -138,8 +123,8 @@ def _groups(columns: Sequence[Column]) -> list[str]:
     else:
       cells += [""] * count
     first += count
-  return [_joined(cells), " ".join(rules)]
+  return [_row(cells), " ".join(rules)]
 
 
-def _joined(cells: Sequence[str]) -> str:
+def _row(cells: Iterable[str]) -> str:
   return " & ".join(cells) + r" \\"

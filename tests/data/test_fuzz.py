@@ -13,7 +13,7 @@ from PIL import Image
 from tests.corpora import release_archives, release_lines, release_pictures
 from tests.corpora import release_folders as releases
 from tests.data.mutations import mutate
-from xmcap.corpora.building import build, picture_check, pictures
+from xmcap.corpora.building import build, image_check, image_search
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.problems import KINDS, Problems
 from xmcap.corpora.releases import coco35l, translations, xm3600
@@ -68,7 +68,7 @@ def test_decoding_damaged_pictures(damaged_pictures):
 def test_examining_damaged_pictures(damaged_pictures):
   outcomes = collections.Counter()
   for number, data in enumerate(damaged_pictures):
-    picture = picture_check.examine(data, "the-key", image_size=(None, 24)[number % 2])
+    picture = image_check.examine(data, "the-key", image_size=(None, 24)[number % 2])
     rule = KINDS[picture.kind].rule if picture.kind else "use"
     if picture.data:
       assert rule == "use"
@@ -251,7 +251,7 @@ def test_damaged_zip_and_tar_archives_are_refused_or_counted(tmp_path):
     path.write_bytes(mutate(archives[turn % 2], archives[turn % 2 :][:1], rng))
     try:
       problems = Problems()
-      found = pictures.ImageSearch.search(
+      found = image_search.ImageSearch.search(
         options_lib.BuildInProgress(folder / "work", problems=problems), [path]
       )
     except (XmcapError, UsageError) as error:
@@ -277,7 +277,7 @@ def test_tgz_with_a_flipped_bit_gives_no_wrong_image(tmp_path):
     folder.mkdir()
     (folder / "images.tgz").write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
     try:
-      found = pictures.ImageSearch.search(
+      found = image_search.ImageSearch.search(
         options_lib.BuildInProgress(folder / "work"), [folder / "images.tgz"]
       )
     except XmcapError:
@@ -288,7 +288,7 @@ def test_tgz_with_a_flipped_bit_gives_no_wrong_image(tmp_path):
 @pytest.mark.parametrize("image_size", [None, 24])
 def test_image_wider_than_jpeg_allows_is_used_or_skipped(image_size):
   data = release_pictures.encode(Image.new("L", (100_000, 30)), "PNG")
-  picture = picture_check.examine(data, "the-key", image_size=image_size)
+  picture = image_check.examine(data, "the-key", image_size=image_size)
   assert picture.data or KINDS[picture.kind].rule == "skip"
 
 

@@ -223,7 +223,7 @@ def test_mixture_first_yields_every_image_once(mixed):
 def test_preflight_and_show_read_a_mixture(mixed):
   stream = captions(mixed, batch_size=24)
   sample = preflight.read_split(stream)
-  assert (sample.pictures, sample.looked_at, sample.missing) == (len(stream.source), len(stream.source), ())
+  assert (sample.images, sample.looked_at, sample.missing) == (len(stream.source), len(stream.source), ())
   assert f"hound dog {NUM_OTHERS - 1}" not in sample.captions["en"]
   assert len(show.examples(stream, 3)) == 12
 

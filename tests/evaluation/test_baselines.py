@@ -7,7 +7,7 @@ from tests import model_folders
 from tests.make.tiny_corpus import png, write_corpus
 from xmcap.data import records
 from xmcap.evaluation.baselines import Baselines
-from xmcap.evaluation.picture_features import PictureEncoder
+from xmcap.evaluation.image_features import ImageEncoder
 from xmcap.reading.references import References
 
 
@@ -27,12 +27,12 @@ def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   measured = Baselines(data, encoder=model).measure(references, files.__getitem__, predictions)
   found = measured.predictions["nearest picture"]
 
-  vectors, _ = PictureEncoder(model)(list(files), files.__getitem__)
+  vectors, _ = ImageEncoder(model)(list(files), files.__getitem__)
   nearest = distance.cdist(vectors[12:], vectors[:12], "cosine").argmin(axis=1)
   assert len(set(nearest)) > 1
   assert found == {
     key: {"fa": f"caption {train[row].key}", "sw": ""} for key, row in zip(queries, nearest, strict=True)
   }
-  assert measured.pictures == 12
+  assert measured.images == 12
   # There is no Swahili in training, and no reference is a caption of training.
   assert (measured.copied, measured.copied_references) == (0.5, 0.0)

@@ -253,4 +253,4 @@ def test_parameters_of_another_model_are_refused(folder, captioner):
   model = captioning.model_json.read(folder / "model.json")
   vocabulary = Vocabulary(str(folder / "vocabulary.model"))
   with pytest.raises(XmcapError, match="the parameters: .* is missing"):
-    captioning.PictureCaptioner(model, {"vit": {}}, vocabulary)
+    captioning.ImageCaptioner(model, {"vit": {}}, vocabulary)

@@ -7,8 +7,8 @@ import pytest
 
 from xmcap.data import features, vocabulary
 from xmcap.errors import UsageError
-from xmcap.evaluation import picture_files
-from xmcap.evaluation.captioning import PictureCaptioner
+from xmcap.evaluation import image_files
+from xmcap.evaluation.captioning import ImageCaptioner
 from xmcap.families.dual import tokenizer_files
 from xmcap.files import addresses, buckets, files, outputs
 from xmcap.reading import archives, embedding_files
@@ -16,8 +16,8 @@ from xmcap.scoring import score, write, write_predictions
 
 _VECTORS = features.Features(("a", "b"), np.ones((2, 3), np.float32))
 _READERS = {
-  "a picture": lambda path: PictureCaptioner.load(object.__new__(PictureCaptioner), path),
-  "a picture of a command": picture_files.read,
+  "a picture": lambda path: ImageCaptioner.load(object.__new__(ImageCaptioner), path),
+  "a picture of a command": image_files.read,
   "a vocabulary": vocabulary.read_model,
   "vectors": features.read,
   "embeddings": embedding_files.map_npy,

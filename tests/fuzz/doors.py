@@ -61,7 +61,7 @@ def _read_table(path: pathlib.Path) -> None:
       {path: path.name}, ColumnNames(default_language="en"), path.name, problems, packed
     )
     for row in rows:
-      json.dumps([row.key, row.split, row.picture, list(row.captions)], default=str).encode()
+      json.dumps([row.key, row.split, row.image, list(row.captions)], default=str).encode()
 
 
 def _read_tokenizer(folder: pathlib.Path) -> None:

@@ -49,7 +49,7 @@ def refused(folder, **options):
 def test_vectors_are_matched_by_key_and_caption(folder):
   found = cosines(folder)
   dog, cat = [cosine("a dog", "the dog"), 1], [cosine("a cat", text) for text in ("two cats", "a cat sits")]
-  np.testing.assert_allclose(found.picture, [cosine("a dog", "1"), 0, cosine("a cat", "3")], atol=1e-3)
+  np.testing.assert_allclose(found.image, [cosine("a dog", "1"), 0, cosine("a cat", "3")], atol=1e-3)
   np.testing.assert_allclose(found.largest, [max(dog), 0, max(cat)], atol=1e-3)
   np.testing.assert_allclose(found.mean, [np.mean(dog), 0, np.mean(cat)], atol=1e-3)  # " " is left out
 
@@ -63,7 +63,7 @@ def test_cosines_are_the_same_for_any_block_size(folder, monkeypatch):
 
 def test_cosines_need_only_files_that_are_compared(folder):
   (folder / "pictures.npy").unlink()
-  assert cosines(folder, ("references",)).picture.tolist() == [0, 0, 0]
+  assert cosines(folder, ("references",)).image.tolist() == [0, 0, 0]
   assert "pictures.npy: no such file" in refused(folder)
   for file in (folder / "references").iterdir():
     file.unlink()

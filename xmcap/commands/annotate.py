@@ -108,7 +108,7 @@ def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dic
 def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
   from xmcap import wording
-  from xmcap.evaluation import picture_files
+  from xmcap.evaluation import image_files
   from xmcap.human import annotation_assignment, annotation_page
   from xmcap.reading import inputs
 
@@ -119,8 +119,8 @@ def _annotate(arguments) -> None:
   }
   inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths})
   procedure = _procedure(arguments)
-  images = picture_files.find(arguments.images)
-  keys = picture_files.keys(images, "key")
+  images = image_files.find(arguments.images)
+  keys = image_files.keys(images, "key")
   out = arguments.out
   shares, folders = {"": keys}, {"": out}
   if arguments.annotators:
@@ -132,7 +132,7 @@ def _annotate(arguments) -> None:
   suggested = _suggestions(arguments, procedure.rated_language or language.code, keys)
   items = {}
   for key, (file, path) in zip(keys, images.items(), strict=True):
-    read_picture = functools.partial(picture_files.read, file)
+    read_picture = functools.partial(image_files.read, file)
     sentences, tags = (suggested[option].get(key, []) for option in ("--sentences", "--tags"))
     rated = sentences[0] if procedure.ratings and sentences else ""
     suggestions = [] if procedure.ratings else sentences

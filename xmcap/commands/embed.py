@@ -66,7 +66,7 @@ def _embed(arguments) -> None:
 def _inputs(arguments):
   from xmcap import wording
   from xmcap.data import features
-  from xmcap.evaluation import embed, picture_files
+  from xmcap.evaluation import embed, image_files
   from xmcap.pages.report import pictures
   from xmcap.ranked import prompts, retrieval, zero_shot
 
@@ -75,7 +75,7 @@ def _inputs(arguments):
   keys, captions, labels, templates, images, more = (), {}, {}, {}, {}, {}
   if arguments.corpus:
     of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
-    captions, images = of_corpus.captions, of_corpus.pictures
+    captions, images = of_corpus.captions, of_corpus.images
     more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized}
   if arguments.captions:
     keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)
@@ -94,8 +94,8 @@ def _inputs(arguments):
       )
     images = {key: str(files[key]) for key in keys}
   elif arguments.images:
-    paths = picture_files.find([arguments.images])
-    images = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
+    paths = image_files.find([arguments.images])
+    images = dict(zip(image_files.keys(paths, "key"), paths, strict=True))
   if reads_words and arguments.features:
     # The keys of the pictures take the place of their files.
     images = {key: key for key in images or keys or features.read(arguments.features).keys}

@@ -44,10 +44,10 @@ def _features(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, inputs)
   platforms.choose()
   images, read = _pictures(arguments)
-  from xmcap.evaluation import picture_features
+  from xmcap.evaluation import image_features
 
   with hosts.writing(arguments, folder=in_folder) as is_first:
-    left_out = picture_features.write(
+    left_out = image_features.write(
       arguments.out, images, read, arguments.model_dir, arguments.step, int(arguments.crops),
       arguments.vectors, arguments.format, arguments.on_bad == "skip", base.say,
     )  # fmt: skip
@@ -58,11 +58,11 @@ def _features(arguments) -> None:
 def _pictures(arguments):
   """Key -> picture, and the function that reads one."""
   from xmcap.data import records
-  from xmcap.evaluation import picture_files
+  from xmcap.evaluation import image_files
 
   if arguments.corpus:
     source = records.RecordSource(arguments.corpus, arguments.split)
     keys = [record.key for record in source.iterate(range(len(source)), records.parse_columns)]
     return dict(zip(keys, map(str, range(len(keys))), strict=True)), lambda number: source[int(number)].image
-  paths = picture_files.find(arguments.pictures)
-  return dict(zip(picture_files.keys(paths, "key"), paths, strict=True)), picture_files.read
+  paths = image_files.find(arguments.pictures)
+  return dict(zip(image_files.keys(paths, "key"), paths, strict=True)), image_files.read

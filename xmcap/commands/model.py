@@ -119,14 +119,14 @@ def _caption(arguments) -> None:
   base.check_names(arguments)
   if arguments.languages:
     languages.parse(arguments.languages)  # reports an unknown one before the model is read
-  from xmcap.evaluation import picture_files
+  from xmcap.evaluation import image_files
 
-  files = picture_files.find(arguments.images)
+  files = image_files.find(arguments.images)
   as_predictions = arguments.json or bool(arguments.out)
-  keys = picture_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
+  keys = image_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--tags": arguments.tags})
   if len(files) == 1:
-    picture_files.check(*files)  # report an error in the only picture before loading the model
+    image_files.check(*files)  # report an error in the only picture before loading the model
   if arguments.search:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
   if arguments.tags:

@@ -51,13 +51,13 @@ def add(commands) -> None:
 
 
 def _published(arguments) -> None:
-  from xmcap.published import babel_imagenet_prompts, coco_cn, thumb, xm3600, xm3600_draft
+  from xmcap.published import babel_imagenet, coco_cn, thumb, xm3600
 
   papers = {
-    "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet_prompts, "coco-cn": coco_cn,
-    "thumb": thumb,
+    "xm3600": xm3600.recompute, "xm3600-draft": xm3600.recompute_draft, "coco-cn": coco_cn.recompute,
+    "babel-imagenet": babel_imagenet.recompute, "thumb": thumb.recompute,
   }  # fmt: skip
-  findings = papers[arguments.paper].recompute(arguments.results)
+  findings = papers[arguments.paper](arguments.results)
   if arguments.out:
     with outputs.held(arguments.out, arguments.prog):
       findings.write(arguments.out)

@@ -80,7 +80,7 @@ def _top(arguments) -> None:
   from xmcap import wording
   from xmcap.data import features
   from xmcap.files import files
-  from xmcap.ranked import nearest, retrieval
+  from xmcap.ranked import retrieval, score_matrices
   from xmcap.reading import inputs
 
   read = {f"--{name}": getattr(arguments, name) for name in ("queries", "candidates", "sentences")}
@@ -97,7 +97,7 @@ def _top(arguments) -> None:
         f" in '{language}' of {arguments.sentences}; embed that file"
       )
     images = features.read(arguments.queries)
-    neighbours = nearest.nearest(images.vectors, candidates, texts, arguments.k, arguments.similarity)
+    neighbours = score_matrices.nearest(images.vectors, candidates, texts, arguments.k, arguments.similarity)
     rows = zip(images.keys, neighbours, strict=True)
 
     def lines() -> Iterator[str]:

@@ -30,16 +30,16 @@ def _tag(arguments) -> None:
   if bool(arguments.images) == bool(arguments.features):
     raise UsageError("give pictures, or --features for a tagger that was trained on stored features")
   from xmcap.data import features
-  from xmcap.evaluation import picture_files
+  from xmcap.evaluation import image_files
 
   broken: set[str] = set()
-  files = picture_files.find(arguments.images)
+  files = image_files.find(arguments.images)
   as_lines = arguments.json or bool(arguments.out)
-  keys = picture_files.keys(files, arguments.keys if as_lines else "path")
+  keys = image_files.keys(files, arguments.keys if as_lines else "path")
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--features": arguments.features})
-  from xmcap.families.tagging.picture_tags import PictureTagger
+  from xmcap.families.tagging.image_tags import ImageTagger
 
-  tagger = PictureTagger(arguments.model_dir, arguments.step)
+  tagger = ImageTagger(arguments.model_dir, arguments.step)
   if arguments.features:
     file = features.read(arguments.features)
     if tagger.image_size is not None:
@@ -58,7 +58,7 @@ def _tag(arguments) -> None:
       f"{arguments.model_dir} was trained on stored features: give those of the pictures, --features"
     )
   else:
-    load = picture_files.Loader(dict(zip(keys, files, strict=True)), tagger.image_size)
+    load = image_files.Loader(dict(zip(keys, files, strict=True)), tagger.image_size)
     broken = load.broken
   predicted = tagger(keys, load, arguments.languages or (), arguments.most)
   tagged = ((key, tags) for key, tags in predicted if key not in broken)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
+from xmcap.convert import hf_dual, hf_image_processors, hf_t5, hf_vit
 from xmcap.convert.source import WeightSource
 from xmcap.errors import UsageError, one_line
 from xmcap.families.dual import tokenizer_files
@@ -18,7 +18,7 @@ from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-PROCESSOR = hf_pictures.PROCESSOR
+PROCESSOR = hf_image_processors.PROCESSOR
 _ASKS = f"{CONFIG} asks"
 
 
@@ -92,7 +92,7 @@ def _processor(path: pathlib.Path) -> tuple[dict[str, Any], str]:
 
   Processors of transformers 5 write theirs into `processor_config.json`, below `image_processor`.
   """
-  own, whole = path / PROCESSOR, path / hf_pictures.WHOLE_PROCESSOR
+  own, whole = path / PROCESSOR, path / hf_image_processors.WHOLE_PROCESSOR
   if own.is_file() and (fields := read_json(own)):
     return fields, str(own)
   inside = read_json(whole).get("image_processor") if whole.is_file() else None

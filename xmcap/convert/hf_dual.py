@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.convert import hf_pictures, hf_text, hf_vit
+from xmcap.convert import hf_image_processors, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Pair, WeightKind, leading_ones, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
@@ -138,7 +138,7 @@ def read_config(
       raise UsageError(
         f"{where}: text_config.projection_size is {width}, and the vision tower gives {vit.width}"
       )
-  resize = hf_pictures.resize(processor, vit.image_size, towers.resize, processor_where)
+  resize = hf_image_processors.resize(processor, vit.image_size, towers.resize, processor_where)
   dual = make_config(
     DualConfig, where,
     {"embed_dim": width, "image_head": towers.image_head, "text_head": towers.text_head, "resize": resize},

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from xmcap.convert.hf_pictures import PROCESSOR
+from xmcap.convert.hf_image_processors import PROCESSOR
 from xmcap.convert.pairs import (
   Pair,
   below,

@@ -27,7 +27,7 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets import features as of
 
 from xmcap import extras, processes
-from xmcap.corpora.building import build, file_names, picture_check
+from xmcap.corpora.building import build, file_names, image_check
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.options import Options
 from xmcap.corpora.building.problems import Problems
@@ -72,7 +72,7 @@ class RecordsConfig(tfds.core.BuilderConfig):
 
   on_bad: str = "skip"
   image_size: int | None = None
-  quality: int = picture_check.DEFAULT_QUALITY
+  quality: int = image_check.DEFAULT_QUALITY
   shard_pictures: int = 512  # fewer than in `xmcap data build`, because a worker's results stay in memory
 
 

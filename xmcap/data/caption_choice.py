@@ -1,4 +1,4 @@
-"""Draws the captions of a picture, as a function of (seed, position) and the languages of its captions.
+"""Draws the captions of an image, as a function of (seed, position) and the languages of its captions.
 
 For stabilizers it pairs each caption with the caption in a pivot language that it translates. A record does not say
 which that is. Its only caption in the pivot language is everybody's pivot: so in CC3M-35L and emoji36. With several, as
@@ -19,11 +19,11 @@ from xmcap.data.records import Columns, RecordSource, parse_columns
 
 NO_PIVOT = -1
 _TRANSLATED = ("mt", "translated")
-_MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most corpora share a few
+_MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the images of most corpora share a few
 
 
 class LanguageLayout:
-  """The languages of a picture's captions; many pictures share a layout.
+  """The languages of an image's captions; many images share a layout.
 
   `languages` has the code of each caption, and `columns` the column of each code to draw from. With a `power`, the
   weight of a language is its number of captions to this power, instead of `weights`, float [L]. `pivots` has the place
@@ -47,15 +47,15 @@ class LanguageLayout:
     self.weights = weights if power is None else self.counts.astype(float) ** power
 
   def take(self, order: np.ndarray, turns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Takes captions of N pictures with this layout: one of each drawn language, then the next of each, and so on.
+    """Takes captions of N images with this layout: one of each drawn language, then the next of each, and so on.
 
     Args:
       order: int64 [N, L], the columns in the order drawn.
       turns: int64 [N], the first caption to take in each language.
-      count: K, captions per picture.
+      count: K, captions per image.
 
     Returns:
-      (columns, places): int64 [N, K]; column L and place 0 if the picture has no caption in these languages.
+      (columns, places): int64 [N, K]; column L and place 0 if the image has no caption in these languages.
     """
     rounds, ranks = [], []
     for rank in range(self.counts.max()):
@@ -83,7 +83,7 @@ class Drawing:
     seed: seed of the draws.
     languages: the L codes to draw from, in the order of the columns.
     weights: code -> weight above 0, for each corpus; it is never drawn in another language.
-    count_power: if given, the weight of a language is the picture's number of captions in it, to this power.
+    count_power: if given, the weight of a language is the image's number of captions in it, to this power.
     captions_per_image: K.
     sources: the sources of captions to draw for each corpus, () for all; ((),): all of all.
     pivot: code of a pivot language: only captions with a pair in it are drawn (see `pivots_of`); "": all.
@@ -117,7 +117,7 @@ class Drawing:
   def layout(
     self, part: int, key: bytes, codes: Sequence[bytes], sources: Sequence[bytes] = ()
   ) -> LanguageLayout:
-    """Returns the layout of a picture of a corpus with captions in these languages.
+    """Returns the layout of an image of a corpus with captions in these languages.
 
     `sources` of the captions are only needed if captions are chosen by source or in pairs. The layout is cached by
     `key`, which must be equal for equal codes and sources.
@@ -142,9 +142,9 @@ class Drawing:
     return layout
 
   def at(self, positions: np.ndarray, places: Places) -> Drawn:
-    """Draws for N positions of the stream, int64 [N], at least 0, and the pictures there."""
+    """Draws for N positions of the stream, int64 [N], at least 0, and the images there."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
-    # A different start for every picture, or all would show their first caption in the same epoch.
+    # A different start for every image, or all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", places.indices, 1)[:, 0] >> np.uint64(2)
     turns = starts.astype(np.int64) + places.epochs
 
@@ -159,7 +159,7 @@ class Drawing:
   ) -> Iterator[tuple[int, Columns, list[int], list[int]]]:
     """Reads the records at positions one by one.
 
-    Yields (corpus, record, columns [K] of its captions, their places [K]). A picture without a caption in these
+    Yields (corpus, record, columns [K] of its captions, their places [K]). An image without a caption in these
     languages has the column after the last language, and no places.
     """
     drawn = self.at(positions, images)
@@ -171,7 +171,7 @@ class Drawing:
 
 
 def pivots_of(languages: Sequence[str], sources: Sequence[str], pivot: str) -> list[int]:
-  """Returns for each caption of a picture the place of its pivot caption, its own if it is one; NO_PIVOT if unknown.
+  """Returns for each caption of an image the place of its pivot caption, its own if it is one; NO_PIVOT if unknown.
 
   Args:
     codes, sources: language and source of each caption.

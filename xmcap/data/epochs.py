@@ -9,7 +9,7 @@ from xmcap.data.mixture import StreamPart, parts_of
 from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError
 
-_SAMPLE = 1_000  # pictures; reading a split of 100 GB to count it would take too long
+_SAMPLE = 1_000  # images; reading a split of 100 GB to count it would take too long
 
 
 @gin.configurable
@@ -17,8 +17,8 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
   """Returns the number of steps for `count` epochs, for `train.total_steps`.
 
   An epoch is a pass over the captions, as in Thapliyal et al. (2022) and in seqio: with one caption per image and step,
-  a picture with five captions in 35 languages is shown 175 times. In a stream without captions, an epoch shows each
-  picture once. An epoch of several corpora has as many captions as all of them together, whatever their rates.
+  an image with five captions in 35 languages is shown 175 times. In a stream without captions, an epoch shows each
+  image once. An epoch of several corpora has as many captions as all of them together, whatever their rates.
 
   Args:
     stream: the stream of the run.
@@ -30,9 +30,9 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
 
 
 def examples(stream: Any) -> int:
-  """Returns the number of captions in a stream's split, languages and sources, or of pictures if it has no captions.
+  """Returns the number of captions in a stream's split, languages and sources, or of images if it has no captions.
 
-  For more than 1,000 pictures of a corpus it is an estimate from 1,000 evenly spaced ones, exact if all have equally
+  For more than 1,000 images of a corpus it is an estimate from 1,000 evenly spaced ones, exact if all have equally
   many captions.
   """
   if not hasattr(stream, "languages"):
@@ -43,7 +43,7 @@ def examples(stream: Any) -> int:
 
 
 def batch_size(stream: Any) -> int:
-  """Returns the captions per global batch; pictures, if the stream has no captions."""
+  """Returns the captions per global batch; images, if the stream has no captions."""
   return stream.num_images * getattr(stream, "captions_per_image", 1)
 
 

@@ -1,4 +1,4 @@
-"""Vectors of pictures in files, with the keys of the pictures.
+"""Vectors of images in files, with the keys of the images.
 
   NAME.safetensors   `embeddings` float32 [N, D], and `keys`, uint8: the keys in UTF-8, one per line
   a BigFile folder   see `big_file`
@@ -33,7 +33,7 @@ _HINT = "give what `xmcap features` or `xmcap embed` wrote, or a BigFile folder"
 
 
 class Features(NamedTuple):
-  """Vectors of pictures: their keys, and [N, D], memory-mapped and read-only if read.
+  """Vectors of images: their keys, and [N, D], memory-mapped and read-only if read.
 
   They are float32, but for those of a folder of `xmcap embed`, which have the type of its file.
   """
@@ -43,7 +43,7 @@ class Features(NamedTuple):
 
 
 def read(path: str | os.PathLike) -> Features:
-  """Reads the vectors of pictures; see the module for the forms.
+  """Reads the vectors of images; see the module for the forms.
 
   Raises:
     UsageError: the files are absent, damaged or of another form, are pickles, contradict each other in size, repeat a
@@ -63,7 +63,7 @@ def _open(path: str | os.PathLike) -> Features:
     if big_file.is_folder(path):
       return Features(*big_file.read(path))
     if (path / embedding_files.PICTURES).exists():
-      return Features(*embedding_files.map_pictures(path))
+      return Features(*embedding_files.map_images(path))
     raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
   tensor_files.refuse_pickle(path)
   if path.suffix != _SUFFIX:
@@ -72,9 +72,9 @@ def _open(path: str | os.PathLike) -> Features:
 
 
 def of_keys(found: Features, keys: Sequence[str], path: str, where: str) -> np.ndarray:
-  """Returns the vectors of pictures in the order of their keys, as `record_features.of_source`.
+  """Returns the vectors of images in the order of their keys, as `record_features.of_source`.
 
-  `path` is the file and `where` says whose keys they are, for the message if a picture has no vector.
+  `path` is the file and `where` says whose keys they are, for the message if an image has no vector.
   """
   place = {key: row for row, key in enumerate(found.keys)}
   missing = [key for key in keys if key not in place]
@@ -107,7 +107,7 @@ def write(
   form: str = "safetensors",
   metadata: Mapping[str, str] | None = None,
 ) -> None:
-  """Writes the vectors of pictures: `safetensors`, a file; or `bigfile`, a folder.
+  """Writes the vectors of images: `safetensors`, a file; or `bigfile`, a folder.
 
   `metadata` says how they were made; only safetensors keeps it.
 

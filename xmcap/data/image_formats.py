@@ -1,4 +1,4 @@
-"""The formats of pictures: which are read, and how a file of another one is recognised."""
+"""The formats of images: which are read, and how a file of another one is recognised."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
 """The first bytes of files in these formats."""
 
 CONVERT = "convert it to JPEG or PNG"
-"""What to do about a picture in another format."""
+"""What to do about an image in another format."""
 
 _OTHER_FORMATS = {
   "TIFF": re.compile(rb"II[*+]\0|MM\0[*+]"),
@@ -37,7 +37,7 @@ _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a sc
 def optional_formats() -> tuple[str, ...]:
   """Returns the formats that this machine's Pillow can read besides `FORMATS`: AVIF, and HEIF with pillow-heif.
 
-  Both read the size from the header without decoding. If the coded picture is larger than the header says, libheif
+  Both read the size from the header without decoding. If the coded image is larger than the header says, libheif
   refuses it, but libavif decodes it up to its own limit of 16384 x 16384 pixels.
   """
   formats = ["AVIF"] if features.check("avif") else []
@@ -64,7 +64,7 @@ def has_too_many_scans(data: bytes) -> bool:
   # Unlike `bytes.count`, numpy is fast at this, and does not hold the interpreter lock.
   codes = np.frombuffer(data, np.uint8)
   marks = np.flatnonzero(codes[:-1] == _SCAN[0])
-  # Data after the picture, such as the video of a phone, may look like any number of scans.
+  # Data after the image, such as the video of a phone, may look like any number of scans.
   if np.count_nonzero(codes[marks + 1] == _SCAN[1]) <= MAX_SCANS:
     return False
   scans, place = 0, 2

@@ -1,4 +1,4 @@
-"""Decodes pictures safely to uint8 pixels, and crops and resizes them for the model."""
+"""Decodes images safely to uint8 pixels, and crops and resizes them for the model."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.terminal import shown
 
 MAX_PIXELS = 89_478_485
-"""Larger pictures are rejected by their header; this is Pillow's own limit for a decompression bomb."""
+"""Larger images are rejected by their header; this is Pillow's own limit for a decompression bomb."""
 
 SIDES = 8, 65_535
 """Shortest and longest side. A strip of one pixel takes many times the memory of a square with as many pixels."""
@@ -29,12 +29,12 @@ NUM_DRAWS = 5
 _ORIENTATION_TAG = 0x0112
 _BAND = 1 << 20  # pixels that are converted at a time
 
-# Pillow warns about pictures that `decode` rejects with its own error.
+# Pillow warns about images that `decode` rejects with its own error.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class _Budget:
-  """A number of pixels that all threads together may have decoded at a time; a single picture may always."""
+  """A number of pixels that all threads together may have decoded at a time; a single image may always."""
 
   def __init__(self, most: int):
     self._most, self._used = most, 0
@@ -42,7 +42,7 @@ class _Budget:
 
   @contextlib.contextmanager
   def reserved(self, pixels: int) -> Iterator[None]:
-    """Waits until there is room for a picture, and takes it for the block."""
+    """Waits until there is room for an image, and takes it for the block."""
     with self._changed:
       self._changed.wait_for(lambda: not self._used or self._used + pixels <= self._most)
       self._used += pixels
@@ -69,20 +69,20 @@ os.register_at_fork(after_in_child=_renew_budget)
 def decode(
   data: bytes, key: str, at_least: int | None = None, formats: tuple[str, ...] = image_formats.FORMATS
 ) -> np.ndarray:
-  """Decodes a picture to uint8 [height, width, 3].
+  """Decodes an image to uint8 [height, width, 3].
 
   Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep the upper eight), transparency is composited on white,
   the EXIF orientation is applied, and animations give their first frame.
 
   Args:
     data: the bytes of a file in one of the `formats`.
-    key: the picture's key, for messages.
+    key: the image's key, for messages.
     at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale as long as both sides have at least this many
       pixels, which is several times faster for large photographs.
     formats: Pillow's names of the formats.
 
   Raises:
-    XmcapError: the bytes are not a picture, are truncated, or claim too many pixels; the message names the key.
+    XmcapError: the bytes are not an image, are truncated, or claim too many pixels; the message names the key.
   """
   with _opened(data, key, formats=formats) as image:
     if at_least is not None and image.format == "JPEG":
@@ -95,7 +95,7 @@ def decode(
 def _opened(
   data: bytes, key: str, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] = image_formats.FORMATS
 ) -> Iterator[ImageFile.ImageFile]:
-  """Opens a picture, checks its header, and turns any error within the block into an XmcapError."""
+  """Opens an image, checks its header, and turns any error within the block into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:
     with Image.open(io.BytesIO(data), formats=formats) as image:
@@ -110,7 +110,7 @@ def _opened(
         _scale_transparent_colour(image)
         with _BUDGET.reserved(width * height):
           yield image
-  except (XmcapError, MemoryError):  # running out of memory is not the picture's fault
+  except (XmcapError, MemoryError):  # running out of memory is not the image's fault
     raise
   except Image.UnidentifiedImageError:
     wrong = (
@@ -129,7 +129,7 @@ def _opened(
 def _orientation(image: Image.Image) -> int:
   try:
     return image.getexif().get(_ORIENTATION_TAG, 1)
-  except Exception:  # with damaged metadata only the orientation is lost, not the picture
+  except Exception:  # with damaged metadata only the orientation is lost, not the image
     return 1
 
 
@@ -160,7 +160,7 @@ def _to_upright_rgb(image: Image.Image) -> Image.Image:
 
 
 def _in_bands(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
-  """Converts a picture to RGB some rows at a time, so that little more than the two pictures is in memory."""
+  """Converts an image to RGB some rows at a time, so that little more than the two images is in memory."""
   whole = Image.new("RGB", image.size)
   rows = max(1, _BAND // image.width)
   for top in range(0, image.height, rows):
@@ -186,12 +186,12 @@ def _on_white(image: Image.Image) -> Image.Image:
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Augment:
-  """Random augmentation of a training picture; the defaults change nothing. Flips can contradict captions (left).
+  """Random augmentation of a training image; the defaults change nothing. Flips can contradict captions (left).
 
   Attributes:
-    min_area: smallest share of the picture's area that a random crop keeps; uniform from this to 1 (1: no crop).
+    min_area: smallest share of the image's area that a random crop keeps; uniform from this to 1 (1: no crop).
     max_aspect: largest change of the crop's aspect ratio, in both directions; log-uniform.
-    flip: whether to mirror half of the pictures.
+    flip: whether to mirror half of the images.
   """
 
   min_area: float = 1.0
@@ -217,7 +217,7 @@ class InceptionCrop(Augment):
   """The crop of Szegedy et al. (2015), "Going deeper with convolutions", section 6, with which most ViTs were trained.
 
   The crop's share of the picture's area is uniform from `min_area` to 1. Its aspect ratio is log-uniform from
-  1 / `max_aspect` to `max_aspect`, whatever the picture's.
+  1 / `max_aspect` to `max_aspect`, whatever the image's.
 
   Deviation: instead of redrawing until a crop fits, the ratio is drawn from those that fit. If none fits (a long
   strip), the nearest ratio is used with the largest possible crop.
@@ -229,7 +229,7 @@ class InceptionCrop(Augment):
   def box(self, width: int, height: int, draws: np.ndarray) -> tuple[float, float, float, float]:
     area = self.min_area + (1 - self.min_area) * draws[0]
     image, most = math.log(width / height), math.log(self.max_aspect)
-    # At the upper bound the crop has the picture's width, at the lower bound its height.
+    # At the upper bound the crop has the image's width, at the lower bound its height.
     lower = max(-most, image + math.log(area))
     upper = min(most, image - math.log(area))
     aspect = lower + (upper - lower) * draws[1] if lower <= upper else max(-most, min(most, image))
@@ -248,14 +248,14 @@ def _placed(
 
 
 def fit(image: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
-  """Resizes a decoded picture to the square that the model sees: uint8 [size, size, 3].
+  """Resizes a decoded image to the square that the model sees: uint8 [size, size, 3].
 
   Args:
     image: a Pillow image of any mode; or uint8 [height, width, 3], or [height, width] for grey.
     key, size: as for `load`.
 
   Raises:
-    XmcapError: the picture is of another kind, or is empty; the message names the key.
+    XmcapError: the image is of another kind, or is empty; the message names the key.
   """
   if isinstance(image, np.ndarray):
     if image.dtype != np.uint8 or image.shape[2:] not in ((), (3,)) or image.ndim < 2:
@@ -276,7 +276,7 @@ def fit(image: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
 def load_exactly(
   data: bytes, key: str, size: int, crop: bool, even: bool = False, bicubic: bool = True
 ) -> np.ndarray:
-  """Decodes a picture as for published towers: uint8 [size, size, 3], by Pillow's filter at full resolution.
+  """Decodes an image as for published towers: uint8 [size, size, 3], by Pillow's filter at full resolution.
 
   Args:
     data, key, size: as for `load`.
@@ -300,7 +300,7 @@ def load_exactly(
 
 
 def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
-  """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`, or UsageError."""
+  """An image as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`, or UsageError."""
   if resize == "bilinear":
     return load(data, key, size)
   if not resize.startswith(("bicubic", "bilinear_")):
@@ -310,11 +310,11 @@ def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
 
 
 def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.ndarray:
-  """Decodes a picture to ten crops, uint8 [10, size, size, 3]: corners, centre, and those of its mirror image.
+  """Decodes an image to ten crops, uint8 [10, size, size, 3]: corners, centre, and those of its mirror image.
 
   First the short side is resized to size * 256 / 224, rounded, and the long side in proportion, rounded down; by the
   antialiased bilinear filter, or by the bicubic one. The crops are those of torchvision's `TenCrop`, in its order
-  (Krizhevsky et al., 2012, section 4.1, took ten crops of 224 from a picture of 256).
+  (Krizhevsky et al., 2012, section 4.1, took ten crops of 224 from an image of 256).
 
   Raises:
     XmcapError: as `decode`.
@@ -326,7 +326,7 @@ def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.nda
   pixels = np.asarray(image.resize((width, height), resampling))
   right, bottom = width - size, height - size
   places = ((0, 0), (0, right), (bottom, 0), (bottom, right), (round(bottom / 2), round(right / 2)))
-  # The mirrored picture is cropped, not the crops mirrored: with an odd margin their centres differ by a pixel.
+  # The mirrored image is cropped, not the crops mirrored: with an odd margin their centres differ by a pixel.
   both = (pixels, pixels[:, ::-1])
   return np.stack([half[top : top + size, left : left + size] for half in both for top, left in places])
 
@@ -335,7 +335,7 @@ def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
   max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:  # fmt: skip
-  """Decodes and resizes a picture to the square that the model sees: uint8 [size, size, 3].
+  """Decodes and resizes an image to the square that the model sees: uint8 [size, size, 3].
 
   It uses the antialiased bilinear filter, and stretches the sides to a square, so that nothing at the edges is lost. A
   JPEG is decoded at the smallest scale that is still at least as large as the result.
@@ -345,7 +345,7 @@ def load(
     size: side of the result in pixels.
     augment: random augmentation; None for none.
     draws: float [NUM_DRAWS], uniform in [0, 1), required with `augment`; they determine the augmentation.
-    max_pixels: a picture that claims more is rejected before it is decoded.
+    max_pixels: an image that claims more is rejected before it is decoded.
   """
   if augment is not None and draws is None:
     raise UsageError("a random augmentation needs its random numbers: pass `draws`")

@@ -1,4 +1,4 @@
-"""Batches by length: which pictures are in a batch, and its target length, before a record is read.
+"""Batches by length: which images are in a batch, and its target length, before a record is read.
 
 With several lengths, the plan follows from the index of lengths, the number of pieces of every caption of a split, so
 all processes compute the same plan. The index is made for one vocabulary and stored beside the records:
@@ -242,7 +242,7 @@ def _merged(parts: Iterable[Counted]) -> Counted:
 
 
 class Bucket(NamedTuple):
-  """The plan of a batch: the positions of its pictures, int64 [B], and its target length T."""
+  """The plan of a batch: the positions of its images, int64 [B], and its target length T."""
 
   positions: np.ndarray
   length: int
@@ -254,10 +254,10 @@ class Buckets:
   Args:
     drawing: draws languages and captions.
     indexes: for each corpus, the index of the lengths of its captions; () if there is only one length.
-    order: the pictures at the positions of the stream.
-    pictures: B.
+    order: the images at the positions of the stream.
+    images: B.
     lengths: possible values of T, ascending. A batch gets the smallest that fits all its captions, or the largest.
-    window: number of batches whose pictures are sorted by caption length among each other; 1 keeps the order.
+    window: number of batches whose images are sorted by caption length among each other; 1 keeps the order.
     prompts: if captions are drawn in pairs, the number of tokens of each language's LangId, which a target contains
       together with both captions (see `families/plugs/stabilizer.py`).
   """
@@ -309,7 +309,7 @@ class Buckets:
     ]
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
-    """Returns int64 [N]: pieces of the longest drawn caption of each picture, including EOS; 0 if there is none."""
+    """Returns int64 [N]: pieces of the longest drawn caption of each image, including EOS; 0 if there is none."""
     images = self._order.at(positions)
     drawn = self._drawing.at(positions, images)
     longest = np.zeros(len(positions), np.int64)

@@ -137,7 +137,7 @@ def open_parts(
 def _weights_of(
   rates: Mapping[str, float], languages: Sequence[str], weights: str | Mapping[str, float], where: str
 ) -> dict[str, float]:
-  """Returns code -> weight above 0 of each language to draw; 1 for `count`, as each picture has its own weights."""
+  """Returns code -> weight above 0 of each language to draw; 1 for `count`, as each image has its own weights."""
   _check_held(languages, rates, f"{where}.languages")
   weight_of = dict.fromkeys(languages or rates, 1.0)
   if isinstance(weights, Mapping):

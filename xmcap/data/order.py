@@ -1,7 +1,7 @@
-"""The order of a stream: which picture is at a position, in one corpus or in several that are mixed by rates.
+"""The order of a stream: which image is at a position, in one corpus or in several that are mixed by rates.
 
 Positions are divided into blocks of 10,000. In each block a corpus has a fixed number of places, by its rate, and a
-seeded permutation distributes the places. So the number of earlier pictures of the corpus at any position is known
+seeded permutation distributes the places. So the number of earlier images of the corpus at any position is known
 without a replay, and the first batch costs the same at every position.
 """
 
@@ -18,9 +18,9 @@ BLOCK = 10_000
 
 
 class Places(NamedTuple):
-  """The pictures at N positions, all int64 [N].
+  """The images at N positions, all int64 [N].
 
-  `indices` number the pictures of all corpora, one corpus after the other; `parts` are the numbers of the corpora; and
+  `indices` number the images of all corpora, one corpus after the other; `parts` are the numbers of the corpora; and
   `epochs` count the earlier passes over the corpus.
   """
 
@@ -30,14 +30,14 @@ class Places(NamedTuple):
 
 
 class Order:
-  """All pictures once per epoch, in a permutation that is different in each epoch.
+  """All images once per epoch, in a permutation that is different in each epoch.
 
   Args:
     seed: seed of the permutations.
-    sizes: number of pictures of each corpus.
+    sizes: number of images of each corpus.
 
   Attributes:
-    starts: int64 [C], the index of each corpus's first picture.
+    starts: int64 [C], the index of each corpus's first image.
   """
 
   def __init__(self, seed: int, sizes: Sequence[int]):
@@ -46,22 +46,22 @@ class Order:
     self.starts = np.cumsum(self.sizes) - self.sizes
 
   def at(self, positions: np.ndarray) -> Places:
-    """Returns the pictures at positions, int64 [N], at least 0."""
+    """Returns the images at positions, int64 [N], at least 0."""
     total = int(self.sizes.sum())
     indices = draws.permuted(self.seed, positions, total)
     return Places(indices, np.searchsorted(self.starts, indices, side="right") - 1, positions // total)
 
   def once(self) -> "Order":
-    """Returns the order for evaluation, whose first positions show every picture once."""
+    """Returns the order for evaluation, whose first positions show every image once."""
     return Order(self.seed, self.sizes.tolist())
 
   def seen(self, images: int) -> list[float]:
-    """Returns for each corpus how often its pictures are seen in the first `images` positions, on average."""
+    """Returns for each corpus how often its images are seen in the first `images` positions, on average."""
     return [images / self.sizes.sum()] * len(self.sizes)
 
 
 class MixedOrder(Order):
-  """Corpora by rates; the pictures of each follow a permutation of its own, once per epoch of this corpus.
+  """Corpora by rates; the images of each follow a permutation of its own, once per epoch of this corpus.
 
   Args:
     counts: positions of each corpus in a block, from `places_of`.

@@ -1,4 +1,4 @@
-"""Stored vectors of pictures in the order of the records that they belong to."""
+"""Stored vectors of images in the order of the records that they belong to."""
 
 import os
 
@@ -11,14 +11,14 @@ _COMPARED = 1024  # records of a split
 
 
 def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Features:
-  """Returns the keys and vectors of the pictures of a split in the order of its records, D numbers each.
+  """Returns the keys and vectors of the images of a split in the order of its records, D numbers each.
 
   The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. Only
   1,024 records of a large split are compared, because reading all of CC3M takes minutes: compare the key of each record
   that you read.
 
   Raises:
-    UsageError: as `features.read`; or a picture has no vector, and then the message counts and names them.
+    UsageError: as `features.read`; or an image has no vector, and then the message counts and names them.
   """
   stored = features.read(path)
   sample = spread(source, _COMPARED)

@@ -5,7 +5,7 @@ reads them like any other dataset, and `RecordSource` reads any record by its in
 
   DIR/DATASET-SPLIT.array_record-00000-of-00015   the records; with `.index` behind it, where they are (range_index.py)
   DIR/dataset_info.json, DIR/features.json        TFDS's metadata (array_records/tfds_metadata.py)
-  DIR/tags.txt                                    names of the classes in the pictures, one per line
+  DIR/tags.txt                                    names of the classes in the images, one per line
 """
 
 import copy
@@ -29,7 +29,7 @@ SOURCES = ("human", "mt", "translated")
 """Origins of a caption: human, machine translation, or translation by people."""
 
 LANGUAGES = "languages.txt"
-"""File beside the records of own pictures with the codes of their languages, one per line."""
+"""File beside the records of own images with the codes of their languages, one per line."""
 
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _READ_BATCH = 64
@@ -55,8 +55,8 @@ class Record:
     key: name of the image, unique in its split; letters and digits, and `_.-` after the first.
     image: the released bytes, JPEG or PNG.
     captions: in the order of the release; a language may have none, one or many.
-    tags: names of the classes in the picture, in reading order; empty if unknown.
-    locale: region of the picture (XM3600), or "".
+    tags: names of the classes in the image, in reading order; empty if unknown.
+    locale: region of the image (XM3600), or "".
     tags_by_language: language code -> tags that people wrote, unchanged.
   """
 
@@ -317,7 +317,7 @@ class Columns:
   """A record with undecoded captions: `languages`, `texts`, `sources` and `tokenized` are UTF-8, one each per caption.
 
   `layout` is equal for equal `languages` and `sources`, and fast to compare. `tokenized` is as
-  `records.Caption.text_tokenized`, and `tags` are the classes in the picture.
+  `records.Caption.text_tokenized`, and `tags` are the classes in the image.
   """
 
   key: str

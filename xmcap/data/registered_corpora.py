@@ -72,7 +72,7 @@ class CorpusPart:
 
   Attributes:
     rates: language -> relative rate, above 0.
-    rate: relative rate of the corpus, above 0, in pictures.
+    rate: relative rate of the corpus, above 0, in images.
     sources: sources of its captions (`records.SOURCES`); (): all.
     splits: split of the mixture -> split of the corpus, in TFDS's notation, where they differ.
   """
@@ -158,11 +158,11 @@ def _register(corpus: RegisteredCorpus, rates: Mapping[str, float] | None = None
 
 
 OWN: dict[str, RegisteredCorpus] = {}
-"""Corpora of own pictures by name, without their languages and splits."""
+"""Corpora of own images by name, without their languages and splits."""
 
 
 def register_own(name: str, *, build_hint: str = "") -> RegisteredCorpus:
-  """Registers a corpus of own pictures, whose languages and splits are read from its folder on first use.
+  """Registers a corpus of own images, whose languages and splits are read from its folder on first use.
 
   `registration(name)` then makes its tasks and mixture, as does `register_built`.
   """
@@ -185,7 +185,7 @@ def register_built(name: str, data_dir: str, vocabulary: str = "") -> Registered
 
 
 def _settle(own: RegisteredCorpus) -> RegisteredCorpus:
-  """Registers own pictures with their present languages and splits, again if these have changed."""
+  """Registers own images with their present languages and splits, again if these have changed."""
   directory = own.location().data_dir
   settled = dataclasses.replace(
     own, languages=records.read_languages(directory), splits=tuple(records.splits(directory))
@@ -199,14 +199,14 @@ def _settle(own: RegisteredCorpus) -> RegisteredCorpus:
 def register_part(
   name: str, of: RegisteredCorpus, *, splits: Sequence[str] = (), subset: str = ""
 ) -> RegisteredCorpus:
-  """Registers a part of a corpus under its own name: some of its splits, or a subset of its pictures.
+  """Registers a part of a corpus under its own name: some of its splits, or a subset of its images.
 
-  Its location is that of the corpus. The subset is as for `xmcap score --subset`: `xm600:SEED` draws 600 pictures. In
+  Its location is that of the corpus. The subset is as for `xmcap score --subset`: `xm600:SEED` draws 600 images. In
   gin, `NAME.subset` chooses another.
   """
 
   def locate(subset: str = subset) -> Location:
-    """The pictures of a part of a corpus.
+    """The images of a part of a corpus.
 
     Args:
       subset: a file with one key per line, or `xm600:SEED`.

@@ -8,7 +8,7 @@ A gin file names the parts of a mixture:
   ]
   CaptionStream.mixture = 'coco35l_coco_cn'
 
-and so does Python, with `register_mixture(name, parts)`. The corpora need one vocabulary. A stream draws the pictures
+and so does Python, with `register_mixture(name, parts)`. The corpora need one vocabulary. A stream draws the images
 by the rates (order.py). seqio has a mixture of the same name with the same rates, as soon as `registration` has looked
 it up; `register_mixture` does that at once, unless a corpus is the user's own.
 """
@@ -44,7 +44,7 @@ def mixtures(**parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
   """Mixtures of corpora by name.
 
   Args:
-    parts: the mixture NAME: a list with a dictionary per corpus: `corpus`, its name; `rate`, in pictures, relative to
+    parts: the mixture NAME: a list with a dictionary per corpus: `corpus`, its name; `rate`, in images, relative to
       the others; `languages` and `sources` (`human`, `mt`, `translated`), by default all; and `splits`, a dictionary
       from splits of the mixture to splits of the corpus, where they differ.
   """

@@ -6,7 +6,7 @@ code can use:
   seqio.get_mixture_or_task("emoji36").get_dataset(sequence_length={"image": 64, "targets": 32})
 
 An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T], including EOS.
-seqio reads and decodes a picture again for each of its captions; `xmcap.data.stream` reads it once.
+seqio reads and decodes an image again for each of its captions; `xmcap.data.stream` reads it once.
 
 The package imports this module as soon as seqio is imported, and not before: seqio imports TensorFlow, for which
 captioning and `--explain` should not wait.
@@ -122,7 +122,7 @@ def _read_captions(
 ) -> tf.data.Dataset:
   """Maps the index of a record to an example per caption in a language: `image`, `targets` (text), `key`.
 
-  The picture is resized to sequence_length["image"] pixels per side, if given.
+  The image is resized to sequence_length["image"] pixels per side, if given.
   """
   size = (sequence_length or {}).get("image")
 
@@ -133,7 +133,7 @@ def _read_captions(
       if captions:
         data, key = record.image, record.key
         pixels = images.load(data, key, size) if size else images.decode(data, key)
-        # PNG is lossless, and allows pictures of different sizes in one array.
+        # PNG is lossless, and allows images of different sizes in one array.
         encoded = tf.io.encode_png(pixels, compression=0).numpy()
         pictures += [encoded] * len(captions)
         texts += [text.encode() for text in captions]
@@ -217,7 +217,7 @@ def _add_task(name: str, part: CorpusPart, language: str) -> None:
       "inputs": seqio.Feature(vocabulary, add_eos=False),
       "targets": seqio.Feature(vocabulary, add_eos=True),
     },
-    # The source shuffles all records, while a buffer would keep a thousand pictures per language.
+    # The source shuffles all records, while a buffer would keep a thousand images per language.
     shuffle_buffer_size=None,
   )
 

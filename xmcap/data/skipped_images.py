@@ -1,4 +1,4 @@
-"""Handles pictures that cannot be decoded: the run stops at the first, or skips and lists them."""
+"""Handles images that cannot be decoded: the run stops at the first, or skips and lists them."""
 
 import json
 import os
@@ -14,13 +14,13 @@ ON_BAD = ("skip", "stop")
 
 
 class SkippedImages:
-  """The pictures that one process has skipped.
+  """The images that one process has skipped.
 
-  Whether a picture can be decoded depends only on its bytes, so a resumed run skips the same ones.
+  Whether an image can be decoded depends only on its bytes, so a resumed run skips the same ones.
 
   Args:
     on_bad: `stop` or `skip`.
-    limit: number of different pictures that may be skipped; one more ends the run, as something else must be wrong.
+    limit: number of different images that may be skipped; one more ends the run, as something else must be wrong.
   """
 
   def __init__(self, on_bad: str = "stop", limit: int = 100):
@@ -35,7 +35,7 @@ class SkippedImages:
     self._lock = threading.Lock()
 
   def list_in(self, file: str | os.PathLike) -> None:
-    """Lists skipped pictures in a file from now on, as JSON lines (`key`, `reason`); those already in it count."""
+    """Lists skipped images in a file from now on, as JSON lines (`key`, `reason`); those already in it count."""
     if self.on_bad == "stop":
       return
     with self._lock:
@@ -48,7 +48,7 @@ class SkippedImages:
           raise XmcapError(f"{file}: not a list of skipped pictures written by a run: move it away") from None
 
   def add(self, key: str, error: XmcapError) -> None:
-    """Skips a picture because of an error; XmcapError if `on_bad` is `stop`, or if there are too many."""
+    """Skips an image because of an error; XmcapError if `on_bad` is `stop`, or if there are too many."""
     if self.on_bad == "stop":
       raise XmcapError(f"{error}, or skip such pictures with the stream's on_bad = 'skip'") from None
     with self._lock:

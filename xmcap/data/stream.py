@@ -1,15 +1,15 @@
 """The stream, a function from position to example: seeded, stateless, and resumable at any step at the same cost.
 
-A position numbers the pictures from the start of training: step n of a stream with B pictures per batch has the
-positions n B to (n + 1) B - 1, and a process reads those of its rows. The picture (from a permutation of the split, a
+A position numbers the images from the start of training: step n of a stream with B images per batch has the
+positions n B to (n + 1) B - 1, and a process reads those of its rows. The image (from a permutation of the split, a
 different one each epoch), the languages, the captions and the crop are functions of (seed, position). So a run that is
 resumed at any step, or on another number of hosts, sees the same examples as an uninterrupted one. (`bucket_window`
 redistributes the positions of a few batches among those batches, which depends on nothing else either.)
 
-  order.py           the picture at a position, of one corpus or of several by rates
+  order.py           the image at a position, of one corpus or of several by rates
   mixture.py         the records of all corpora, and what is drawn from each
-  caption_choice.py  draws the captions of a picture
-  length_batches.py  from the lengths of all captions: the target length of a batch, and its pictures if grouped by it
+  caption_choice.py  draws the captions of an image
+  length_batches.py  from the lengths of all captions: the target length of a batch, and its images if grouped by it
 """
 
 import dataclasses
@@ -39,15 +39,15 @@ from xmcap.models.targets import Stabilizing, TargetFormat
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class CaptionStream(ImageStream):
-  """Pictures with K captions each, in languages drawn by weight.
+  """Images with K captions each, in languages drawn by weight.
 
-  The K captions of a picture are in K different languages, drawn by weight without replacement from the languages of
-  the picture. A picture with fewer than K languages continues with further captions of them, in the same order, and
+  The K captions of an image are in K different languages, drawn by weight without replacement from the languages of
+  the image. An image with fewer than K languages continues with further captions of them, in the same order, and
   repeats captions only after using all of them. Several captions in a language alternate by epoch.
 
   A batch has `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], with EOS and
   padding, `target_weights` float32 [B, K, T], 1 for every piece and EOS, and `key` [B] strings. A caption that is too
-  long keeps its first T pieces without EOS, so that no model learns to stop there. A picture that has no caption in
+  long keeps its first T pieces without EOS, so that no model learns to stop there. An image that has no caption in
   these languages, or is skipped, has weights 0. All of these are counted in `lost`. In a mixture of several corpora,
   keys are CORPUS/KEY.
 
@@ -58,14 +58,14 @@ class CaptionStream(ImageStream):
     target_lengths: T is the smallest of these lengths, or `target_length`, that fits all captions of the global batch;
       lengths above `target_length` are ignored. The step is compiled once per length. Several lengths need the split's
       index of lengths (`xmcap data index`), except for a small split.
-    bucket_window: with `target_lengths`, the pictures of this many batches are sorted by caption length among each
+    bucket_window: with `target_lengths`, the images of this many batches are sorted by caption length among each
       other, so that most batches are short. 1 keeps the order.
     languages: codes to draw from; () means all of the mixture.
     sources: sources of captions to draw, of `human`, `mt` and `translated`; () means all.
-    language_weights: `rates` of the mixture; `uniform`; `count`, the picture's number of captions in the language, so
+    language_weights: `rates` of the mixture; `uniform`; `count`, the image's number of captions in the language, so
       that all its captions are equally likely; or weights by code, for some or all languages.
     temperature: weights are raised to the power of 1 / temperature, like rates in seqio and mT5.
-    prompt_tags: the tags that follow the LangId in a prompt, the same for all of a picture's prompts in a language;
+    prompt_tags: the tags that follow the LangId in a prompt, the same for all of an image's prompts in a language;
       None: none.
     stabilizer: if given, targets are those of PLuGS (see `families/plugs/stabilizer.py`): each caption follows the
       caption in the pivot language that it translates, and captions without such a pair (see caption_choice.py) are not
@@ -158,7 +158,7 @@ class CaptionStream(ImageStream):
     )  # fmt: skip
 
   def _prompt_table(self, prompt_length: int) -> np.ndarray:
-    """Returns int32 [languages + 1, P]; the last row, all padding, is for pictures without a caption in them."""
+    """Returns int32 [languages + 1, P]; the last row, all padding, is for images without a caption in them."""
     check_prompts(self.vocabulary, self.languages)
     table = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
     for row, language in zip(table[:-1], self.languages, strict=True):
@@ -185,10 +185,10 @@ class CaptionStream(ImageStream):
     return np.array(of_rows).reshape(prompt_tokens.shape[:-1])
 
   def texts(self, positions: np.ndarray) -> list[dict[str, str]]:
-    """Returns {language: its first drawn caption} of the pictures at N positions, int64 [N]."""
+    """Returns {language: its first drawn caption} of the images at N positions, int64 [N]."""
     texts = []
     for _, record, languages, places in self._drawing.read(self.source, positions, self.order.at(positions)):
-      # Beyond its captions, a picture's columns are padding.
+      # Beyond its captions, an image's columns are padding.
       codes = [self.languages[column] for column in languages[: len(places)]]
       pairs = zip(codes, (record.texts[place].decode() for place in places), strict=True)
       texts.append(dict(reversed(list(pairs))))
@@ -220,13 +220,13 @@ class CaptionStream(ImageStream):
     }
 
   def resized(self, images: int) -> Self:
-    """See `ImageStream`; targets have the largest length, and pictures keep their drawn order."""
+    """See `ImageStream`; targets have the largest length, and images keep their drawn order."""
     stream = super().resized(images)
     stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
-    """See `ImageStream`; pictures keep their drawn order."""
+    """See `ImageStream`; images keep their drawn order."""
     stream, steps = super().first(count, multiple)
     stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
@@ -257,13 +257,13 @@ class CaptionStream(ImageStream):
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class TagStream(ImageStream):
-  """Pictures with their tags: the classes in the picture, in reading order.
+  """Images with their tags: the classes in the image, in reading order.
 
   A batch has `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], the line numbers of tags in `tags.txt`, from 1, and 0 for
-  empty slots; `weights` float32 [B], 1 for each picture, 0 for skipped ones; and `key` [B].
+  empty slots; `weights` float32 [B], 1 for each image, 0 for skipped ones; and `key` [B].
 
   Attributes, beside those of `ImageStream`; its corpus must have tags:
-    num_slots: S, largest number of tags per picture; further ones are dropped and counted in `lost`.
+    num_slots: S, largest number of tags per image; further ones are dropped and counted in `lost`.
   """
 
   num_slots: int = 3

@@ -1,7 +1,7 @@
-"""Tags in the prompt of a captioner, after the LangId: those that people gave a picture, or those of a tagger.
+"""Tags in the prompt of a captioner, after the LangId: those that people gave an image, or those of a tagger.
 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section V, give their captioner
-the picture's own tags. Tags are known when a picture is captioned only if a tagger predicts them.
+the image's own tags. Tags are known when an image is captioned only if a tagger predicts them.
 """
 
 import dataclasses
@@ -33,9 +33,9 @@ class TagPrompts:
 
   Attributes:
     tags: `own`, the tags of the records; or a file as for `xmcap score tags`: predictions, or what `xmcap data tags`
-      writes for a split. Several files are joined, for the pictures of several splits.
+      writes for a split. Several files are joined, for the images of several splits.
     language: code of the language of the tags, for captions of any language; "": that of the caption.
-    most: largest number of tags per picture: the first ones, or those with the highest scores.
+    most: largest number of tags per image: the first ones, or those with the highest scores.
   """
 
   tags: str | Sequence[str] = gin.REQUIRED
@@ -54,7 +54,7 @@ class TagPrompts:
     return self.tags == OWN
 
   def read(self, own: Tags | None) -> "PromptTags":
-    """Returns the tags of all pictures; `own` has the records' tags, None if there are no records.
+    """Returns the tags of all images; `own` has the records' tags, None if there are no records.
 
     Raises:
       UsageError: a file cannot be read, or the records' own tags are wanted without records.
@@ -70,7 +70,7 @@ class TagPrompts:
 
 
 def read(*paths: str, language: str = "") -> Tags:
-  """Reads the tags of pictures, best first, from files as for `TagPrompts`; UsageError if a file cannot be read.
+  """Reads the tags of images, best first, from files as for `TagPrompts`; UsageError if a file cannot be read.
 
   `language` is that of files of text, which name none.
   """
@@ -91,7 +91,7 @@ def own_tags(parts: Sequence[StreamPart]) -> Tags:
 
 
 class PromptTags:
-  """The tags of pictures as prompt tokens.
+  """The tags of images as prompt tokens.
 
   Args:
     tags: the tags, best first.
@@ -107,9 +107,9 @@ class PromptTags:
     self._tokens: dict[str, list[int]] = {}
 
   def check(self, keys: Iterable[str], languages: Iterable[str] = ()) -> None:
-    """Raises UsageError if a picture is missing here, or has no list of tags for captions in one of the languages.
+    """Raises UsageError if an image is missing here, or has no list of tags for captions in one of the languages.
 
-    A picture with an empty list is fine.
+    An image with an empty list is fine.
     """
     keys = list(keys)
     missing = [key for key in keys if key not in self._tags]
@@ -130,9 +130,9 @@ class PromptTags:
     self, vocabulary: Vocabulary, languages: Sequence[str], length: int, name: str = "prompt_length",
     keys: Iterable[str] | None = None,
   ) -> None:  # fmt: skip
-    """Raises UsageError if the prompt of a picture with tags has more than `length` tokens, the value of `name`.
+    """Raises UsageError if the prompt of an image with tags has more than `length` tokens, the value of `name`.
 
-    `keys` are those of the pictures to check; None: all.
+    `keys` are those of the images to check; None: all.
     """
     for key, language, needed in self._lengths(self._tags if keys is None else keys, vocabulary, languages):
       if needed > length:
@@ -166,11 +166,11 @@ class PromptTags:
   def extend(
     self, prompts: np.ndarray, keys: Sequence[str], languages: np.ndarray, vocabulary: Vocabulary
   ) -> np.ndarray:
-    """Returns prompts int32 [B, K, P] with the tags of their pictures after the LangId; errors as in `check`.
+    """Returns prompts int32 [B, K, P] with the tags of their images after the LangId; errors as in `check`.
 
     Args:
       prompts: int32 [B, K, P], padded with 0.
-      keys: the keys of the B pictures.
+      keys: the keys of the B images.
       languages: language codes, strings [B, K]; "" for prompts that stay as they are.
       vocabulary: the vocabulary of the prompts.
     """

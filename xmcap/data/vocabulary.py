@@ -39,7 +39,7 @@ MOST_CAPTIONS = 2_000_000
 """Default number of captions for training a vocabulary; more take hours and change little."""
 
 _LEAST = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
-_SAMPLE = 64  # pictures for estimating the captions per picture
+_SAMPLE = 64  # images for estimating the captions per image
 _TRAINER_THREADS = 2  # fixed, because the trainer sums per thread: gives the same model on every machine
 
 
@@ -132,7 +132,7 @@ def train_on_records(
   Args:
     directory, split: the records.
     out_model, size, span_words: as for `train_vocabulary`.
-    most: largest number of captions; for a larger split evenly spaced pictures are used.
+    most: largest number of captions; for a larger split evenly spaced images are used.
     languages: codes of the captions to read; (): all.
     oversample: code -> how many times each caption in it counts; 1 for other languages. PLuGS counts English 1, 30 or
       90 times in a draft of Crossmodal-3600, because a stabilizer precedes every caption.

@@ -1,7 +1,7 @@
 """Threads that prefetch batches, and processes that decode parts of them, each with an interpreter lock of its own.
 
-Threads hold their process's lock for a fifth to a third of the work on a picture, so no number of cores makes more than
-some thousand pictures a second with threads alone (benchmarks/stream.py measures it).
+Threads hold their process's lock for a fifth to a third of the work on an image, so no number of cores makes more than
+some thousand images a second with threads alone (benchmarks/stream.py measures it).
 
 Each process shares with this one the memory for the pixels of a part. The thread that waits for the part copies them
 out, so batches are ordinary arrays. The memory has no name: unlike multiprocessing's it takes nothing of /dev/shm,
@@ -44,11 +44,11 @@ MOST = 64
 """The number of processes unless told otherwise: as many as cores, but at most this. Each takes some 150 MB."""
 
 PER_CORE = 200
-"""Pictures of 640 x 480 as JPEG that a core reads and decodes a second (201 in benchmarks/stream.py)."""
+"""Images of 640 x 480 as JPEG that a core reads and decodes a second (201 in benchmarks/stream.py)."""
 MARGIN = 1.2
 """A host should read so many times what its devices take."""
 
-_BATCHES = 16  # limit in batches of the run: for small pictures they take less than a second
+_BATCHES = 16  # limit in batches of the run: for small images they take less than a second
 _CONFIGURED = (range_cache.RecordCache, object_store.ObjectStore)  # by gin, and used where records are read
 # A library that multiplies matrices starts a thread per core in every process, for nothing.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -56,7 +56,7 @@ _starting = threading.Lock()
 
 
 def cores_for(images: float) -> int:
-  """Returns the cores that read so many pictures a second, with the margin, at `PER_CORE`."""
+  """Returns the cores that read so many images a second, with the margin, at `PER_CORE`."""
   return math.ceil(MARGIN * images / PER_CORE)
 
 
@@ -256,10 +256,10 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
 
 @gin.configurable
 def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1.0) -> float:
-  """Measures how many pictures per second this host makes with all workers of a stream; 0 if it makes none.
+  """Measures how many images per second this host makes with all workers of a stream; 0 if it makes none.
 
   The batches are discarded and not counted in `stream.lost`. An error ends the measurement; the run raises it when it
-  reaches that picture. Streams other than `ImageStream` are not measured.
+  reaches that image. Streams other than `ImageStream` are not measured.
 
   Args:
     stream: the stream of the run.
@@ -270,7 +270,7 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   workers = getattr(stream, "workers", 0)
   if not workers or seconds <= 0:
     return 0.0
-  # Small batches, so that the time limit is met, with some pictures for each worker.
+  # Small batches, so that the time limit is met, with some images for each worker.
   at_once = min(8 * workers, rows)
   trial = stream.resized(at_once)
   trial.maker = trial.maker.uncounted()

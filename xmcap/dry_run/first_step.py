@@ -1,4 +1,4 @@
-"""The checks of a dry run that compute: one training step, and the evaluators on a few pictures."""
+"""The checks of a dry run that compute: one training step, and the evaluators on a few images."""
 
 import time
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def batch(objective: Any, stream: Any, images: int) -> Batch:
   """The numeric arrays of a small batch of the stream, or of a made-up batch if it is None.
 
   Raises:
-    XmcapError: none of the first pictures has a caption, or no batch can be made up for this objective.
+    XmcapError: none of the first images has a caption, or no batch can be made up for this objective.
   """
   if stream is None:
     if not _has_pictures(objective):
@@ -91,7 +91,7 @@ def _length(arrays: Batch) -> str:
 
 
 def evaluate(evaluator: Any, params: Any, plan: StatePlan, images: int) -> tuple[str, dict[str, float]]:
-  """Runs an evaluator on a few pictures; returns a line of text, and metric -> value.
+  """Runs an evaluator on a few images; returns a line of text, and metric -> value.
 
   Raises:
     XmcapError: it measured nothing, or a value is not finite.

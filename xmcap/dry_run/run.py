@@ -74,7 +74,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
     if state is not None and hasattr(run["objective"](), "check"):
       with sharding.use(mesh, model.rules):
         run["objective"]().check(state.params, stream)
-    # One picture per device.
+    # One image per device.
     batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
     made = run["objective"](), run["optimizer"](), model, state, batch
     return first_step.take_step(*made, total_steps or 1, run["seed"](), run["rng_impl"]())
@@ -134,7 +134,7 @@ def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[
     return "a custom stream: its files are not checked", stream
   source = stream.source
   split = splits[source.directory, source.split] = preflight.read_split(stream)
-  looked = f"{split.looked_at:,} of {split.pictures:,} pictures of {source.split}"
+  looked = f"{split.looked_at:,} of {split.images:,} pictures of {source.split}"
   if split.missing and all_languages:
     raise UsageError(
       f"{source.directory}, split '{source.split}': no caption in {' '.join(split.missing)} in {looked}: "
@@ -170,7 +170,7 @@ def _make_evaluators(report: DryRunReport, run: Arguments, splits: dict, vocabul
     if source is None or (source.directory, source.split) in splits:
       evaluators[name] = made()
       continue
-    # A few pictures may lack a rare language, so that is reported but not an error.
+    # A few images may lack a rare language, so that is reported but not an error.
     sample = report.ask(
       f"data of {name}", lambda stream=stream: _read_split(stream, splits, all_languages=False)
     )

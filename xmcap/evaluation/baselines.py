@@ -11,16 +11,16 @@ from PIL import Image
 
 from xmcap import processes
 from xmcap.data import images, records
-from xmcap.evaluation.picture_features import PictureEncoder
+from xmcap.evaluation.image_features import ImageEncoder
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import References
 
-_THUMBNAIL = 16  # pixels per side: 10,000 pictures take 30 MB, and blurring helps the nearest neighbour
+_THUMBNAIL = 16  # pixels per side: 10,000 images take 30 MB, and blurring helps the nearest neighbour
 
-_AT_ONCE = 4096  # training pictures read at once
+_AT_ONCE = 4096  # training images read at once
 
 Vectors = Callable[[Mapping[str, bytes]], np.ndarray]
-"""Turns the files of N pictures by key into float32 [N, D]."""
+"""Turns the files of N images by key into float32 [N, D]."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Measured:
 
   Attributes:
     predictions: name of the baseline -> its predictions for all references.
-    pictures: number of training pictures.
+    images: number of training images.
     copied, copied_references: share of the model's captions, and of the references, that are captions of training in
       their language, word for word.
   """
 
   predictions: dict[str, Predictions]
-  pictures: int
+  images: int
   copied: float
   copied_references: float
 
@@ -47,20 +47,20 @@ class Baselines:
   Args:
     data_dir: folder of the records.
     split: split of the records.
-    encoder: folder of a model whose image tower compares pictures, by the cosine of its vectors; "": thumbnails do.
+    encoder: folder of a model whose image tower compares images, by the cosine of its vectors; "": thumbnails do.
   """
 
   def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train", encoder: str = ""):
     self.source = records.RecordSource(data_dir, split)
-    self._vectors = _of_encoder(PictureEncoder(encoder)) if encoder else thumbnails
+    self._vectors = _of_encoder(ImageEncoder(encoder)) if encoder else thumbnails
 
   def measure(
     self, references: References, read_bytes: Callable[[str], bytes], predictions: Predictions
   ) -> Measured:
-    """Reads the training records once; `read_bytes(key)` returns the bytes of a picture's file.
+    """Reads the training records once; `read_bytes(key)` returns the bytes of an image's file.
 
     `most frequent caption` predicts each language's most frequent training caption; ties go to the caption that sorts
-    first. `nearest picture` predicts the first caption in each language of the nearest training picture, by squared
+    first. `nearest picture` predicts the first caption in each language of the nearest training image, by squared
     Euclidean distance. With the vectors of a pretrained encoder it is the nearest neighbour of Devlin et al.,
     "Exploring Nearest Neighbor Approaches for Image Captioning" (2015), with one neighbour. Where there is no caption,
     both predict "".
@@ -98,7 +98,7 @@ class Baselines:
 
 
 class _Nearest:
-  """The training pictures that are nearest to N pictures, found part by part: `places`, int64 [N]."""
+  """The training images that are nearest to N images, found part by part: `places`, int64 [N]."""
 
   def __init__(self, keys: Sequence[str], read_bytes: Callable[[str], bytes], vectors_of: Vectors):
     parts = [keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE)]
@@ -108,7 +108,7 @@ class _Nearest:
     self.places = np.zeros(len(keys), np.int64)
 
   def look_at(self, start: int, pictures: Sequence[records.Record]) -> None:
-    """Compares the training pictures from number `start` on."""
+    """Compares the training images from number `start` on."""
     vectors = self._vectors_of({record.key: record.image for record in pictures})
     # |q - v|^2 without |q|^2, which is the same for every candidate.
     candidates = (vectors**2).sum(axis=1) - 2 * self._queries @ vectors.T
@@ -119,13 +119,13 @@ class _Nearest:
 
 
 def thumbnails(pictures: Mapping[str, bytes]) -> np.ndarray:
-  """Thumbnails of N pictures by key, float32 [N, 768]: 16 x 16 pixels in RGB, from 0 to 1."""
+  """Thumbnails of N images by key, float32 [N, 768]: 16 x 16 pixels in RGB, from 0 to 1."""
   # Threads are enough, because Pillow releases the GIL while decoding.
   with concurrent.futures.ThreadPoolExecutor(processes.available_cores()) as threads:
     return np.stack(list(threads.map(_thumbnail, pictures.values(), pictures)))
 
 
-def _of_encoder(encoder: PictureEncoder) -> Vectors:
+def _of_encoder(encoder: ImageEncoder) -> Vectors:
   def vectors_of(pictures: Mapping[str, bytes]) -> np.ndarray:
     vectors, _ = encoder(list(pictures), pictures.__getitem__)
     # Of unit length, so that the smallest distance is the largest cosine.

@@ -32,10 +32,10 @@ from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.training.checkpoints import read
 
 Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
-"""The path of a picture, the bytes of its file, a Pillow image, or pixels, uint8 [height, width, 3]."""
+"""The path of an image, the bytes of its file, a Pillow image, or pixels, uint8 [height, width, 3]."""
 
 _SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
-# Languages (times samples) per picture are rounded up to these, so that few programs are compiled.
+# Languages (times samples) per image are rounded up to these, so that few programs are compiled.
 _ROWS = (1, 2, 4, 8, 12, 24, 36)
 
 
@@ -51,10 +51,10 @@ class Candidate:
   probability: float | None = None
 
 
-class PictureCaptioner:
-  """Captions pictures; each is encoded once for all its languages. Made by `load_captioner`.
+class ImageCaptioner:
+  """Captions images; each is encoded once for all its languages. Made by `load_captioner`.
 
-  Pictures are captioned in batches. The numbers of pictures (to powers of two up to `batch_size`) and of languages are
+  Images are captioned in batches. The numbers of images (to powers of two up to `batch_size`) and of languages are
   rounded up to a few sizes, each of which is compiled once per search: the first call of a size takes seconds, or a
   minute for a large model. All methods may be called from several threads; the devices serve one at a time.
 
@@ -62,11 +62,11 @@ class PictureCaptioner:
     model: contents of `model.json`.
     params: parameters of the captioner.
     vocabulary: the vocabulary that the model was trained with.
-    batch_size: pictures per batch; rounded up to a multiple of the devices that share a batch.
+    batch_size: images per batch; rounded up to a multiple of the devices that share a batch.
 
   Attributes:
     languages: codes of the languages that the model was trained on; all 36 if it does not say.
-    image_size: side of the pictures that the model sees, in pixels.
+    image_size: side of the images that the model sees, in pixels.
     search: the default search.
     tags: the tags in the prompts with which the model was trained; None: none.
 
@@ -107,14 +107,14 @@ class PictureCaptioner:
   def caption(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, str]]:  # fmt: skip
-    """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
+    """Returns the best caption of each image as {language: text}; arguments and errors as in `candidates`."""
     best = self.best(pictures, languages, **options)
     return [{language: one.text for language, one in of_image.items()} for of_image in best]
 
   def best(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, Candidate]]:  # fmt: skip
-    """Returns the first of the `candidates` of each picture as {language: candidate}."""
+    """Returns the first of the `candidates` of each image as {language: candidate}."""
     ranked = self.candidates(pictures, languages, **options)
     return [{language: candidates[0] for language, candidates in of_image.items()} for of_image in ranked]
 
@@ -130,25 +130,25 @@ class PictureCaptioner:
     tags: Sequence[Mapping[str, Sequence[str]]] | None = None,
     pad_to: int = 1,
   ) -> list[dict[str, list[Candidate]]]:
-    """Returns for each picture {language: its `n` captions with scores}, best first.
+    """Returns for each image {language: its `n` captions with scores}, best first.
 
     Args:
       pictures: any mixture of paths, bytes of files, Pillow images and arrays.
-      languages: codes for all pictures, or a sequence of codes for each picture; None: English, or all languages of a
+      languages: codes for all images, or a sequence of codes for each image; None: English, or all languages of a
         model that was not trained on English.
       search: `greedy`, `beam` or `sample`, or an object from `xmcap.models.decoding` such as `Beam(beams=8)` or
         `Sample(temperature=0.7)`; None: the model's own.
-      n: captions per picture and language: the best of beam search, or independent samples. Beam search may find fewer.
+      n: captions per image and language: the best of beam search, or independent samples. Beam search may find fewer.
       max_length: the largest number of tokens in a caption, counting EOS, and its stabilizer if the model writes one;
         None: the model's own.
-      seed: seed of sampling. A sample depends on the seed, the picture's position, the language and its number.
-      tags: for a model that was trained with tags in its prompts, {language: tags, best first} of each picture, as
+      seed: seed of sampling. A sample depends on the seed, the image's position, the language and its number.
+      tags: for a model that was trained with tags in its prompts, {language: tags, best first} of each image, as
         `xmcap.data.tag_prompts.read` reads a tagger's predictions.
-      pad_to: a batch whose pictures have fewer languages is padded to so many, so that it needs no other program.
+      pad_to: a batch whose images have fewer languages is padded to so many, so that it needs no other program.
 
     Raises:
-      UsageError: an argument is out of range, a language is unknown, or a picture cannot be read.
-      XmcapError: a picture cannot be decoded.
+      UsageError: an argument is out of range, a language is unknown, or an image cannot be read.
+      XmcapError: an image cannot be decoded.
     """
     pictures = _listed(pictures)
     codes = self._codes(languages, len(pictures))
@@ -169,7 +169,7 @@ class PictureCaptioner:
     return candidates
 
   def load(self, image: Picture, key: str = "") -> np.ndarray:
-    """The picture as the model sees it, uint8 [image_size, image_size, 3]; it may be passed instead of the picture."""
+    """The image as the model sees it, uint8 [image_size, image_size, 3]; it may be passed instead of the image."""
     if isinstance(image, bytes):
       return images.load(image, key, self.image_size)
     if isinstance(image, Image.Image | np.ndarray):
@@ -192,7 +192,7 @@ class PictureCaptioner:
     return Job([functools.partial(self.load, pictures[row], f"number {row}") for row in rows], np.stack)
 
   def _codes(self, languages: Any, count: int) -> list[tuple[str, ...]]:
-    """The codes of each picture; UsageError for a wrong one."""
+    """The codes of each image; UsageError for a wrong one."""
     if languages is None:
       languages = languages_lib.unasked(self.languages)
     if isinstance(languages, str):
@@ -219,7 +219,7 @@ class PictureCaptioner:
   def _read_tags(
     self, tags: Sequence[Mapping[str, Sequence[str]]] | None, languages: Sequence[Sequence[str]]
   ) -> PromptTags | None:
-    """The tags of the pictures, whose keys are their numbers; UsageError if they do not fit the model."""
+    """The tags of the images, whose keys are their numbers; UsageError if they do not fit the model."""
     if tags is None:
       if not self._has_warned:
         self._has_warned = True
@@ -262,10 +262,10 @@ class PictureCaptioner:
     self, generate: Generator, pixels: np.ndarray, languages: Sequence[Sequence[str]], repeated: int, rows: int,
     rng: Any, start: int, tags: PromptTags | None,
   ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
-    """The candidates of a batch: pixels [B, S, S, 3] and the codes of each picture, padded to `rows` prompts each."""
+    """The candidates of a batch: pixels [B, S, S, 3] and the codes of each image, padded to `rows` prompts each."""
     size = _rounded(len(pixels), self._params.groups, self.batch_size)
     rows = next((least for least in _ROWS if least >= rows), rows)
-    # The batch is padded with repeated prompts and pictures, whose captions are dropped.
+    # The batch is padded with repeated prompts and images, whose captions are dropped.
     asked = [[language for language in of_image for _ in range(repeated)] for of_image in languages]
     filled = [[*of_image, *[of_image[-1]] * (rows - len(of_image))] for of_image in asked]
     prompts = predictor.prompts_of(
@@ -299,7 +299,7 @@ class PictureCaptioner:
     return candidates
 
   def _candidates(self, tokens: np.ndarray, scores: np.ndarray, means: np.ndarray) -> list[Candidate]:
-    """The candidates of one picture and language, from tokens [..., T], scores and means [...]; best first."""
+    """The candidates of one image and language, from tokens [..., T], scores and means [...]; best first."""
     rows = zip(
       tokens.reshape(-1, tokens.shape[-1]),
       scores.reshape(-1).tolist(),
@@ -314,7 +314,7 @@ class PictureCaptioner:
 
 def load_captioner(
   model_dir: str | os.PathLike, step: int | None = None, *, batch_size: int = 8
-) -> PictureCaptioner:
+) -> ImageCaptioner:
   """Loads a model folder that `xmcap train` or `xmcap convert` wrote onto the devices of this process.
 
   It reads `model.json`, `vocabulary.model` and a checkpoint, and runs no code from the folder. jax chooses the devices
@@ -323,7 +323,7 @@ def load_captioner(
   Args:
     model_dir: a path or an address (`gs://...`).
     step: step of the checkpoint; None: the best by the run's metric if there is one, else the newest.
-    batch_size: pictures per batch.
+    batch_size: images per batch.
 
   Raises:
     UsageError: there is no model or no such step, or the vocabulary does not fit.
@@ -332,7 +332,7 @@ def load_captioner(
   model = model_json.of_folder(model_dir)
   vocabulary = Vocabulary(os.fspath(epath.Path(model_dir) / vocabulary_lib.VOCABULARY))
   params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
-  return PictureCaptioner(model, params, vocabulary, batch_size)
+  return ImageCaptioner(model, params, vocabulary, batch_size)
 
 
 def _listed(pictures: Any) -> list[Picture]:
@@ -344,7 +344,7 @@ def _listed(pictures: Any) -> list[Picture]:
 
 
 def _rounded(count: int, groups: int, most: int) -> int:
-  """The smallest batch size for `count` pictures: `groups` times a power of two, or `most`."""
+  """The smallest batch size for `count` images: `groups` times a power of two, or `most`."""
   size = groups
   while size < count:
     size *= 2

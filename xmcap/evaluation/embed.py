@@ -1,4 +1,4 @@
-"""Writes embeddings of pictures, captions and class names by a dual tower or a Word2VisualVec, for `xmcap score`.
+"""Writes embeddings of images, captions and class names by a dual tower or a Word2VisualVec, for `xmcap score`.
 
 The processes of a run share the parts of each output. A finished part is not made again, so a run that was killed goes
 on and ends with the same bytes.
@@ -21,8 +21,8 @@ from xmcap import digests
 from xmcap.data import records
 from xmcap.data.records import parse_columns
 from xmcap.errors import UsageError
+from xmcap.evaluation import image_features
 from xmcap.evaluation import parts as parts_lib
-from xmcap.evaluation import picture_features
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.files import addresses, files, plans
 from xmcap.files.bucket_paths import epath
@@ -49,9 +49,9 @@ _EMBEDDERS = {
 
 
 class Embedder(Protocol):
-  """A model that embeds pictures and texts into one space; `texts` embeds texts.
+  """A model that embeds images and texts into one space; `texts` embeds texts.
 
-  It is made from a run's folder, its model and parameters, and the file of stored features of pictures, "" if there is
+  It is made from a run's folder, its model and parameters, and the file of stored features of images, "" if there is
   none.
   """
 
@@ -61,7 +61,7 @@ class Embedder(Protocol):
 
   @property
   def preprocessing(self) -> str:
-    """How pictures and texts are prepared."""
+    """How images and texts are prepared."""
     ...
 
   def texts_of(self, language: str, adapters: str = "") -> EmbedsTexts:
@@ -69,27 +69,27 @@ class Embedder(Protocol):
     ...
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the embeddings of pictures, float32 [N, E]."""
+    """Returns the embeddings of images, float32 [N, E]."""
     ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-  """The pictures and texts to embed.
+  """The images and texts to embed.
 
   Attributes:
-    pictures: key -> argument of `read`, by default a file.
+    images: key -> argument of `read`, by default a file.
     captions: language code -> captions.
     predictions: language code -> captions of systems, each once.
     prefix: goes before every caption and prediction.
     labels: language code -> classes.
     prompts: language code -> prompts; without prompts the names of classes are embedded alone.
-    read: returns the bytes of a picture.
+    read: returns the bytes of an image.
     tokenized: language code -> the words of each caption, joined by spaces, or "" where they are unknown.
-    features: file or folder of the stored features of the pictures; "": none.
+    features: file or folder of the stored features of the images; "": none.
   """
 
-  pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  images: Mapping[str, str] = dataclasses.field(default_factory=dict)
   captions: Mapping[str, CaptionRows] = dataclasses.field(default_factory=dict)
   labels: Mapping[str, Labels] = dataclasses.field(default_factory=dict)
   prompts: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
@@ -102,7 +102,7 @@ class Inputs:
   def described(self) -> dict[str, Any]:
     """Counts and hashes that identify these inputs."""
     texts = {
-      "pictures": list(self.pictures),
+      "pictures": list(self.images),
       "captions": {language: texts_of_kind.texts for language, texts_of_kind in self.captions.items()},
       "labels": {language: texts_of_kind.names for language, texts_of_kind in self.labels.items()},
       "prompts": dict(self.prompts),
@@ -119,10 +119,10 @@ class Inputs:
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
-  """The pictures of a built corpus in the order of its records, and the first caption of each in these languages.
+  """The images of a built corpus in the order of its records, and the first caption of each in these languages.
 
   Raises:
-    UsageError: there is no such split, or a picture has no caption in a language.
+    UsageError: there is no such split, or an image has no caption in a language.
   """
   source = records.RecordSource(directory, split)
   images, texts = {}, {language: [] for language in languages}
@@ -147,15 +147,15 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """Loads a model from a run's folder, or a dual tower that `xmcap convert` wrote.
 
   Args:
-    model_dir, step: as in `picture_features.chosen_step`.
-    features: stored features of pictures, for a Word2VisualVec; "": none.
+    model_dir, step: as in `image_features.chosen_step`.
+    features: stored features of images, for a Word2VisualVec; "": none.
 
   Raises:
     UsageError: the folder holds another model, or none, or lacks its tokenizer or its words.
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
-  params = picture_features.read_params(model_dir, step)
+  params = image_features.read_params(model_dir, step)
   made: Embedder = load_class(_EMBEDDERS[_part(model)])(folder, model, params, features)
   return made
 
@@ -181,13 +181,13 @@ def write(
   Raises:
     UsageError: there is no such model, the folder holds something else, the tokenizer finds nothing in a text that is
       not empty, or the processes have different inputs.
-    XmcapError: a picture cannot be read, or the disk is full or cannot be written.
+    XmcapError: an image cannot be read, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
   model = _read_model(epath.Path(model_dir))
   if adapters and "words" in model.parts:
     raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
-  step = picture_features.chosen_step(model_dir, step)
+  step = image_features.chosen_step(model_dir, step)
   options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
@@ -265,7 +265,7 @@ class _Part:
 def _outputs(inputs: Inputs) -> list[list[_Part]]:
   """The parts of each file of embeddings, in order."""
   counts = {
-    ("pictures", ""): len(inputs.pictures),
+    ("pictures", ""): len(inputs.images),
     **{place: len(texts) for place, texts in _texts(inputs).items()},
     **{("labels", language): len(classes.names) for language, classes in inputs.labels.items()},
   }
@@ -302,7 +302,7 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
   """Writes the parts of this process."""
   # Parts of about the same size stand together.
   parts = sorted(itertools.chain(*_outputs(inputs)), key=lambda part: (part.kind, part.start - part.stop))
-  paths = list(inputs.pictures.values())
+  paths = list(inputs.images.values())
 
   def make_part(number: int) -> dict[str, Any]:
     part = parts[number]
@@ -357,6 +357,6 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
     if texts := _texts(inputs).get((kind, language)):
       with files.whole(path.with_suffix(".jsonl")) as file:
         file.writelines(msgspec.json.encode({"caption": text}) + b"\n" for text in texts)
-  if inputs.pictures:
-    files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
+  if inputs.images:
+    files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.images))
   return cut, unread

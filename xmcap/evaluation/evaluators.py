@@ -1,8 +1,8 @@
 """Evaluators: small classes with a constructor and `run()`, used during training and after it.
 
 `run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all languages. An
-evaluator that decodes may have `samples`, pictures with captions from the last `run` (see `samples.of_predictions`). If
-it has `small(pictures)`, which returns an evaluator of a few pictures, `xmcap train --dry_run` runs that.
+evaluator that decodes may have `samples`, images with captions from the last `run` (see `samples.of_predictions`). If
+it has `small(pictures)`, which returns an evaluator of a few images, `xmcap train --dry_run` runs that.
 """
 
 import contextlib
@@ -49,22 +49,22 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 class CaptionEvaluator:
   """Captions a split and scores the captions, as `xmcap score` would.
 
-  If the model writes stabilizers, there is a row `distinct_stabilizers`, their mean number for a picture, and
+  If the model writes stabilizers, there is a row `distinct_stabilizers`, their mean number for an image, and
   `out_dir` has `stabilizers.jsonl`, each caption's stabilizer, in the layout of predictions.
 
   Args:
     predictor: generates the captions.
     references: captions.jsonl in the XM3600 layout, or a folder of records that `xmcap data build` wrote.
     images_dir: folder of KEY.jpg or KEY.png; by default `images` beside the references. Not used for records, which
-      hold their pictures.
+      hold their images.
     languages: codes; (): all languages of the references.
-    limit: use only this many pictures, from the first on; 0: all.
+    limit: use only this many images, from the first on; 0: all.
     out_dir: folder for tables, report and predictions; "": nothing is written, as is usual during training.
     title: title of the tables and the report.
     baselines: baselines to compare with; None: none.
     metrics: names, as for `xmcap score --metrics`; (): those of the protocol.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
-    subset: `xm600:SEED` or a file of keys; "": all pictures.
+    subset: `xm600:SEED` or a file of keys; "": all images.
     clean: kinds of residue to remove from the captions, as for `xmcap score --clean`; "": none.
     beside: as `xmcap score --baseline`, such as `paper` or a folder, whose scores are shown for comparison; "": none.
     split: split of the records.
@@ -137,7 +137,7 @@ class CaptionEvaluator:
     # Only of the primary metric, of which the table shows differences.
     self.beside = baselines_lib.read_baseline(beside, score_table.primary(settled.metrics)) if beside else {}
     by_image = self.records.references if self.records else _read_references(references, languages)
-    baselines_lib.check_pictures(beside, by_image)
+    baselines_lib.check_images(beside, by_image)
     keys = subsets.choose(subset, by_image)[0] if subset else tuple(by_image)
     self.references = subsets.take(by_image, keys[: limit or None])
     present = {language for captions in self.references.values() for language in captions}
@@ -146,7 +146,7 @@ class CaptionEvaluator:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
   def small(self, pictures: int) -> "CaptionEvaluator":
-    """An evaluator of a few pictures and two languages that writes nothing; UsageError if any picture is missing."""
+    """An evaluator of a few images and two languages that writes nothing; UsageError if any image is missing."""
     if not self.records:
       present = set(addresses.names(self.images_dir))
       for key in self.references:
@@ -183,9 +183,9 @@ class CaptionEvaluator:
       yield from marks.rows(stabilizers, self.prefix)
 
   def _predict(self, params: Any) -> tuple[predictions_lib.Predictions, predictions_lib.Predictions]:
-    """The captions of each picture in the languages of its references, and their stabilizers, if there are any."""
+    """The captions of each image in the languages of its references, and their stabilizers, if there are any."""
     keys = list(self.references)
-    # If each process has all parameters, it decodes a share of the pictures; otherwise all processes share each batch.
+    # If each process has all parameters, it decodes a share of the images; otherwise all processes share each batch.
     is_whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
     is_shared = is_whole and jax.process_count() > 1
     numbers = range(len(keys))
@@ -199,7 +199,7 @@ class CaptionEvaluator:
       predictions[key] = {
         language: captions[language] for language in self.languages if language in self.references[key]
       }
-      if done < len(share):  # the scores follow the last picture
+      if done < len(share):  # the scores follow the last image
         progress(done)
     of_predictor = getattr(self.predictor, "stabilizers", {})
     stabilizers = {

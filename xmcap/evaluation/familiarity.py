@@ -1,7 +1,7 @@
-"""Tells whether a picture is like those that a model was evaluated on, by the probabilities of its captions.
+"""Tells whether an image is like those that a model was evaluated on, by the probabilities of its captions.
 
-`xmcap eval` writes `familiar.json` into the model folder: the mean token probability of each caption, for pictures of
-the evaluation and all languages. `xmcap caption` and `xmcap serve` warn about a picture whose mean over the requested
+`xmcap eval` writes `familiar.json` into the model folder: the mean token probability of each caption, for images of
+the evaluation and all languages. `xmcap caption` and `xmcap serve` warn about an image whose mean over the requested
 languages is below that of 98% of them. A single language says little, because a model can be confident and wrong; many
 say more.
 """
@@ -22,16 +22,16 @@ from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"
 FEWEST = 50
-"""Smallest number of pictures in an evaluation for which the file is written: the lowest is then 2% of them."""
-_MOST = 500  # pictures in the file, spread evenly over the evaluation
-_SHARE = 0.02  # share of familiar pictures that would get a warning
+"""Smallest number of images in an evaluation for which the file is written: the lowest is then 2% of them."""
+_MOST = 500  # images in the file, spread evenly over the evaluation
+_SHARE = 0.02  # share of familiar images that would get a warning
 
 _Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 Probabilities = Mapping[tuple[str, str], float]
-"""(picture, language) -> mean token probability of its caption."""
+"""(image, language) -> mean token probability of its caption."""
 Known = Mapping[str, Sequence[float]]
-"""Language -> mean token probabilities of the pictures of an evaluation, in the same order for each."""
+"""Language -> mean token probabilities of the images of an evaluation, in the same order for each."""
 
 
 class _File(msgspec.Struct):
@@ -40,9 +40,9 @@ class _File(msgspec.Struct):
 
 
 def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
-  """Writes the file if there are enough pictures; returns a line that says why there is none, else ""."""
+  """Writes the file if there are enough images; returns a line that says why there is none, else ""."""
   languages = sorted({language for _, language in probabilities})
-  # Only pictures with all languages, so that all languages have the same pictures.
+  # Only images with all languages, so that all languages have the same images.
   keys = [
     key
     for key in dict.fromkeys(key for key, _ in probabilities)
@@ -84,7 +84,7 @@ def read(model_dir: str | os.PathLike) -> Known:
 
 
 def unlike(familiar: Known, probabilities: Mapping[str, float | None]) -> str:
-  """A warning if a picture's captions are less probable than those of 98% of the known pictures; else "".
+  """A warning if an image's captions are less probable than those of 98% of the known images; else "".
 
   `probabilities` has the mean token probability of the caption in each language; None with another search than greedy.
   """

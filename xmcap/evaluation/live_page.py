@@ -1,6 +1,5 @@
-"""Shows how a run's captions of a few pictures change while it trains, in the terminal and on a page."""
+"""Shows how a run's captions of a few images change while it trains, in the terminal and on a page."""
 
-import base64
 import functools
 import itertools
 import shutil
@@ -27,29 +26,29 @@ _LANGUAGES = 4
 _RELOAD = 5  # seconds
 _LABELS = 18  # columns of the terminal before a caption
 _LONGEST = 160  # characters of a caption on the page: an untrained model does not know when to stop
-_SIDE = 320  # pixels of a picture on the page
+_SIDE = 320  # pixels of an image on the page
 
 
 @gin.configurable
 class LivePage(Hook):
-  """A hook that captions a few pictures every so often, for people who watch a small run.
+  """A hook that captions a few images every so often, for people who watch a small run.
 
   The page replaces the file `out`, and a later evaluation may replace the page by its report. A page that cannot be
   written is reported once, and the run goes on.
 
   Args:
-    predictor: captions pictures, as a `Predictor`.
-    data_dir: folder of the records with the pictures.
+    predictor: captions images, as a `Predictor`.
+    data_dir: folder of the records with the images.
     out: the page, a local file; "": only the terminal.
-    split: split of the records; its first pictures with captions in all the languages are shown.
+    split: split of the records; its first images with captions in all the languages are shown.
     languages: codes; (): four that the first record has.
-    pictures: number of pictures.
+    pictures: number of images.
     every: steps between two looks.
     title: title of the page.
     note: what the captions are, in a sentence.
 
   Raises:
-    UsageError: a value is out of range, or no picture has captions in all the languages.
+    UsageError: a value is out of range, or no image has captions in all the languages.
   """
 
   def __init__(
@@ -124,24 +123,15 @@ class LivePage(Hook):
       self._has_failed = True
 
   def _page(self, run: Run) -> str:
-    style = elements.resources("base.css", "live.css")
-    head = elements.page_head(self.title, style, images="data:", reload_seconds=_RELOAD)
     cards = "".join(self._card(number, key) for number, key in enumerate(self.references, 1))
-    return f"""{head}<main id="top">
-<header class="page-head"><h1>{elements.escape(self.title)}</h1>
-<p class="lede">Step {run.step:,} of {run.total_steps:,}. {elements.escape(self.note)}</p>
-<progress max="{run.total_steps}" value="{run.step}">{run.step / run.total_steps:.0%}</progress>
-<p class="note">This page reloads itself every {_RELOAD} seconds.</p></header>
-<div class="cards">
-{cards}</div>
-</main>
-</body>
-</html>
-"""
+    lede = f"Step {run.step:,} of {run.total_steps:,}. {elements.escape(self.note)}"
+    header = f"""<progress max="{run.total_steps}" value="{run.step}">{run.step / run.total_steps:.0%}</progress>
+<p class="note">This page reloads itself every {_RELOAD} seconds.</p>"""
+    return elements.card_page(self.title, "live.css", lede, header, cards, reload_seconds=_RELOAD)
 
   def _card(self, number: int, key: str) -> str:
     data = thumbnail(lambda: self._files[key], _SIDE, quality=90) or b""
-    source = f"data:image/jpeg;base64,{base64.b64encode(data).decode('ascii')}"
+    source = elements.picture_uri(data)
     rows = "".join(self._row(key, language) for language in self.languages)
     head = "<thead><tr><th>Language</th><th>The model now</th><th>A person</th></tr></thead>"
     return f"""<article class="sheet card"><img src="{source}" alt="picture {number}">

@@ -20,7 +20,7 @@ class LossEvaluator:
   Args:
     objective: has `loss(params, batch, rng, deterministic)`, whose metrics are means over `metrics["weight"]`.
     stream: the stream of the split.
-    num_batches: evaluate as many pictures as are in this many batches; 0: every picture of the split once.
+    num_batches: evaluate as many images as are in this many batches; 0: every image of the split once.
     name: prefix of the names of the rows, such as `validation`.
   """
 
@@ -33,7 +33,7 @@ class LossEvaluator:
     self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
 
   def small(self, images: int) -> "LossEvaluator":
-    """An evaluator of one batch of a few pictures."""
+    """An evaluator of one batch of a few images."""
     evaluator = copy.copy(self)
     evaluator.stream, evaluator.num_batches = self.stream.resized(images), 1
     return evaluator

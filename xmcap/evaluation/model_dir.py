@@ -1,4 +1,4 @@
-"""The folder of a trained model: writing it, evaluating it, and captioning pictures with it.
+"""The folder of a trained model: writing it, evaluating it, and captioning images with it.
 
 It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`, of a
 tagger, `labels/`. That is enough to caption, embed or tag, and it can be moved. `config.gin` beside them is the
@@ -21,7 +21,7 @@ from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import VOCABULARY
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import familiarity, picture_features, picture_files
+from xmcap.evaluation import familiarity, image_features, image_files
 from xmcap.evaluation.predictor import Predictor
 from xmcap.files import addresses, files, outputs
 from xmcap.files.bucket_paths import epath
@@ -240,7 +240,7 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
   Without a step, the folder may be one of converted weights.
   """
   if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
-    return picture_features.read_params(model_dir)
+    return image_features.read_params(model_dir)
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
 
 
@@ -290,9 +290,9 @@ def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
 def caption_files(
   model_dir: str, images: Mapping[str, str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-  """Yields (file, {language: caption}) for each picture in the languages `codes`; for `step` see `load_params`.
+  """Yields (file, {language: caption}) for each image in the languages `codes`; for `step` see `load_params`.
 
-  A file that is not a readable picture is reported and left out. `images` has the file of each key; tags are those of
+  A file that is not a readable image is reported and left out. `images` has the file of each key; tags are those of
   the keys.
 
   Raises:
@@ -304,7 +304,7 @@ def caption_files(
   if predictor.prompt_tags is not None and "tags" not in model.parts:
     raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
   predictor.prompts(list(images), codes)  # reports an error in the tags before loading the parameters
-  load = picture_files.Loader(images, predictor.image_size)
+  load = image_files.Loader(images, predictor.image_size)
   trained = model.languages
   if trained and (others := [language for language in codes if language not in trained]):
     _warn(languages.trained_on(trained, others))

@@ -1,4 +1,4 @@
-"""Captions pictures in the requested languages."""
+"""Captions images in the requested languages."""
 
 import contextlib
 import functools
@@ -32,13 +32,13 @@ _GREEDY = Greedy()
 
 @gin.configurable
 class Predictor:
-  """Captions pictures; each is encoded once for all languages. The model is that of gin's `ViTConfig` and `T5Config`.
+  """Captions images; each is encoded once for all languages. The model is that of gin's `ViTConfig` and `T5Config`.
 
   Args:
     mixture: name of the seqio mixture whose vocabulary the model was trained with.
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
     max_length: the largest number of tokens in a caption, counting EOS.
-    batch_size: pictures per batch, each in all languages; rounded up to a multiple of the devices that share a batch.
+    batch_size: images per batch, each in all languages; rounded up to a multiple of the devices that share a batch.
     cache_dtype: dtype of the cached keys and values; see `Generator`.
     vocabulary: the file of the vocabulary; "": the mixture's.
     prompt_tags: the tags that follow the LangId in the prompts; None: none.
@@ -78,7 +78,7 @@ class Predictor:
 
   @property
   def image_size(self) -> int:
-    """Side of the pictures that the model sees, in pixels."""
+    """Side of the images that the model sees, in pixels."""
     return self.captioner.vit.image_size
 
   def __call__(
@@ -90,18 +90,18 @@ class Predictor:
     numbers: Sequence[int] | None = None,
     own_tags: Tags | None = None,
   ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields (key, {language: caption}) for each picture, in order.
+    """Yields (key, {language: caption}) for each image, in order.
 
     If the parameters are sharded over several processes, as in a training run, all must call this with the same
-    arguments, and decode each batch together; each loads the pictures of its own devices, and all get all captions.
+    arguments, and decode each batch together; each loads the images of its own devices, and all get all captions.
 
     Args:
       params: parameters of the captioner.
-      keys: keys of the pictures.
+      keys: keys of the images.
       load: key -> uint8 [image_size, image_size, 3]; called in threads while the previous batch is decoded.
       languages: codes of the languages.
-      numbers: numbers of the pictures in their split, by default 0, 1, ...; random samples depend on them.
-      own_tags: the pictures' own tags, for `TagPrompts.tags = 'own'`.
+      numbers: numbers of the images in their split, by default 0, 1, ...; random samples depend on them.
+      own_tags: the images' own tags, for `TagPrompts.tags = 'own'`.
 
     Raises:
       UsageError: as `prompts`.
@@ -129,10 +129,10 @@ class Predictor:
   def prompts(
     self, keys: Sequence[str], codes: Sequence[str], own_tags: Tags | None = None
   ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a function from positions of pictures, [B], to their prompts, int32 [L, P] or [B, L, P].
+    """Returns a function from positions of images, [B], to their prompts, int32 [L, P] or [B, L, P].
 
     Raises:
-      UsageError: the tags cannot be read, a picture has none for its prompt, or they do not fit.
+      UsageError: the tags cannot be read, an image has none for its prompt, or they do not fit.
     """
     plain = prompts_of(self.vocabulary, codes)
     if self.prompt_tags is None:
@@ -223,14 +223,14 @@ def decode_batch(
   Args:
     generate: the generator.
     sharded: the parameters.
-    images: uint8 [len(fed), S, S, 3], the pictures that this process feeds.
+    images: uint8 [len(fed), S, S, 3], the images that this process feeds.
     prompts: int32 [L, P] or [B, L, P].
     rng: from `key_on`.
     row_ids: int32 [B], see `Generator`.
-    fed: positions of the fed pictures in the batch; None: all B.
+    fed: positions of the fed images in the batch; None: all B.
 
   Returns:
-    Tokens and scores of all B pictures, as returned by `Generator`.
+    Tokens and scores of all B images, as returned by `Generator`.
   """
 
   def compiled(params: Any, batch: Any) -> tuple[jax.Array, jax.Array]:

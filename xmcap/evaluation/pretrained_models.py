@@ -5,7 +5,7 @@ weakest to the strongest: the gin files; the `model.json` of the PRETRAINED fold
 --gin_file, for the parts (`vit`, `t5`, ...) that it describes; `--gin.NAME=VALUE`.
 
 Some fields are never taken from the weights: those of a run (dropout, dtype, ...). Others only if no gin file sets
-them: the picture size, since position embeddings are resized; the vocabulary's rows, since they follow from the corpus;
+them: the image size, since position embeddings are resized; the vocabulary's rows, since they follow from the corpus;
 and, if only the prefix 'vit' is loaded, the pooling, which another head may need.
 """
 

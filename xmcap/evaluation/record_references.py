@@ -1,4 +1,4 @@
-"""Reads references and their pictures from records that `xmcap data build` wrote."""
+"""Reads references and their images from records that `xmcap data build` wrote."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from xmcap.reading.references import References
 
 
 class RecordReferences:
-  """The captions of a split as `references`, and the `tags` of its pictures by language; () means all.
+  """The captions of a split as `references`, and the `tags` of its images by language; () means all.
 
-  All records are read once; pictures are read again on request. The order is that of the records.
+  All records are read once; images are read again on request. The order is that of the records.
 
   Raises:
     UsageError: there is no such split.
@@ -39,5 +39,5 @@ class RecordReferences:
     self.references = References(captions, locales)
 
   def read(self, key: str) -> bytes:
-    """The bytes of a picture."""
+    """The bytes of an image."""
     return self._source.read([self._positions[key]])[0].image

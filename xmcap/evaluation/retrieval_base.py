@@ -44,5 +44,5 @@ class RetrievalBase(SplitEvaluator):
     yield from self.rows(result.table)
 
   def _embedded(self, sharded: sharded_params.ShardedParams, count: int) -> Embedded:
-    """Embeds the first `count` pictures of the stream, and their captions."""
+    """Embeds the first `count` images of the stream, and their captions."""
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A few pictures with their captions and references, to watch a run."""
+"""A few images with their captions and references, to watch a run."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ def of_predictions(
   languages: Sequence[str],
   pixels: Callable[[str], np.ndarray],
 ) -> dict[str, Any]:
-  """Returns `images`, uint8 [N, H, W, 3], and `texts`, name -> Markdown, with a table of captions for each picture.
+  """Returns `images`, uint8 [N, H, W, 3], and `texts`, name -> Markdown, with a table of captions for each image.
 
-  At most `PICTURES` pictures, spread evenly over the split and the same at every evaluation, in at most `LANGUAGES`.
+  At most `PICTURES` images, spread evenly over the split and the same at every evaluation, in at most `LANGUAGES`.
   """
   keys = list(predictions)
   keys = [keys[i * len(keys) // PICTURES] for i in range(PICTURES)] if len(keys) > PICTURES else keys

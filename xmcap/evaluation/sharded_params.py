@@ -19,7 +19,7 @@ class ShardedParams:
 
   Attributes:
     params: arrays on `mesh`.
-    mesh: the devices that share the pictures.
+    mesh: the devices that share the images.
     rules: axis rules for the computation; None: those that the training run has set.
   """
 
@@ -98,7 +98,7 @@ def for_decoding(
 
 
 def _without_batch_axes(axes: str | Sequence[str] | None) -> Any:
-  """The mesh axes of one dimension, without those over which the pictures are sharded."""
+  """The mesh axes of one dimension, without those over which the images are sharded."""
   axes = (axes,) if isinstance(axes, str) else axes or ()
   left = tuple(axis for axis in axes if axis not in sharding.BATCH_AXES)
   return left[0] if len(left) == 1 else left or None

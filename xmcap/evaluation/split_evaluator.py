@@ -1,4 +1,4 @@
-"""Shared by the evaluators of a split: computing over its pictures, and reporting the scores."""
+"""Shared by the evaluators of a split: computing over its images, and reporting the scores."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ from xmcap.training.hosts import stopping
 def batches_of(
   stream: Any, count: int, compiled: Callable[[Any, Any], Any], sharded: ShardedParams, name: str
 ) -> Iterator[Any]:
-  """Yields the results of a compiled function for the first pictures of a stream, as whole numpy arrays on every host.
+  """Yields the results of a compiled function for the first images of a stream, as whole numpy arrays on every host.
 
   Args:
     stream: the stream of the split.
-    count: number of pictures; the last batch may have surplus rows, of weight 0.
+    count: number of images; the last batch may have surplus rows, of weight 0.
     compiled: (parameters, batch) -> a tree of arrays. Compile it once, not for each evaluation.
     sharded: the parameters.
     name: of the evaluation, for the watch over hanging processes.

@@ -11,7 +11,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.tables import score_table
 
 FEWEST = 20
-"""Smallest number of pictures for a verdict: with fewer, resampling understates how much a score may vary."""
+"""Smallest number of images for a verdict: with fewer, resampling understates how much a score may vary."""
 
 _NEAREST = "nearest picture"
 _RESAMPLES = 1000
@@ -55,7 +55,7 @@ def _score(
   interval = (
     f"difference to copying {shown(row.difference)}, 95% interval {shown(row.low)} to {shown(row.high)}"
   )
-  advice = _ADVICE.format(pictures=measured.pictures)
+  advice = _ADVICE.format(pictures=measured.images)
   if images < FEWEST:
     return f"{says}; {images} pictures are too few to tell them apart: hold out more (--splits of xmcap data build)"
   if row.low > 0:

@@ -54,7 +54,7 @@ class ExportedProgram:
 
   @property
   def image_size(self) -> int:
-    """Side of the pictures, in pixels."""
+    """Side of the images, in pixels."""
     return self.generator.captioner.vit.image_size
 
   @property
@@ -65,13 +65,13 @@ class ExportedProgram:
   def __call__(
     self, params: Mapping[str, Any], image: Any, prompt_tokens: Any, seed: Any = 0
   ) -> tuple[jax.Array, jax.Array]:
-    """Captions each picture in each language. Pure; b and l may be symbolic.
+    """Captions each image in each language. Pure; b and l may be symbolic.
 
     Args:
       params: like the attribute.
       image: uint8 [b, image_size, image_size, 3].
       prompt_tokens: int32 [l, P].
-      seed: int32 []; samples for picture i are a function of (seed, i).
+      seed: int32 []; samples for image i are a function of (seed, i).
 
     Returns:
       Tokens int32 [b, l, max_length], ending with EOS (1) unless max_length was reached, padded with 0, without the

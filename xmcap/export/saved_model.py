@@ -1,4 +1,4 @@
-"""`xmcap export --to=savedmodel`: a SavedModel from pictures to captions as text, which needs only TensorFlow."""
+"""`xmcap export --to=savedmodel`: a SavedModel from images to captions as text, which needs only TensorFlow."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ class CaptionModule(tf.Module):
   """The program as a TensorFlow module: `caption(image, languages[, seed])` -> captions, tokens and scores.
 
   Attributes:
-    image_size: int32 [], side of the pictures in pixels.
+    image_size: int32 [], side of the images in pixels.
   """
 
   def __init__(self, program: ExportedProgram):

@@ -15,7 +15,7 @@ PROGRAM, PARAMS = "captioner.stablehlo", "params.npz"
 
 
 def exported(program: ExportedProgram) -> export.Exported:
-  """The program (params, image, prompt_tokens[, seed]) for any number of pictures b and languages l."""
+  """The program (params, image, prompt_tokens[, seed]) for any number of images b and languages l."""
   b, l = export.symbolic_shape("b, l")  # noqa: E741
   side, length = program.image_size, len(next(iter(program.prompts.values())))
   shapes = [

@@ -1,4 +1,4 @@
-"""Keys of picture files, made the same way for a corpus of own pictures, for predictions and for reports."""
+"""Keys of image files, made the same way for a corpus of own images, for predictions and for reports."""
 
 import re
 import unicodedata

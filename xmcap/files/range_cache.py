@@ -1,7 +1,7 @@
 """A bounded cache of byte ranges on the local disk, shared by the threads and processes of a host.
 
 It is an SQLite table, so it stays consistent however a process ends. When it is full, it evicts ranges that nobody has
-read for an hour. If there are none, it adds nothing: training reads all pictures before it reads one again, and for
+read for an hour. If there are none, it adds nothing: training reads all images before it reads one again, and for
 that pattern keeping old entries gives more hits than always taking the newest.
 """
 

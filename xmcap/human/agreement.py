@@ -52,6 +52,16 @@ def equal_share(units: Sequence[Sequence[float]]) -> float | None:
   return equal / pairs if pairs else None
 
 
+def unusual_numbers(ratings: collections.Counter[int], expected: int, units: str, noun: str) -> list[str]:
+  """Returns a note if some units, such as captions, have other numbers of ratings than expected.
+
+  `ratings` is number of ratings -> units that have so many; `noun` is what the note counts, such as ratings or raters.
+  """
+  others = [f"{count:,} with {number}" for number, count in sorted(ratings.items()) if number != expected]
+  share = f"{ratings.total() - ratings[expected]:,} of {ratings.total():,} {units}"
+  return [f"{share} do not have {expected} {noun}: {', '.join(others)}"] if others else []
+
+
 def _coded(ratings: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
   """Returns the V distinct values, and the index of each rating among them."""
   # `+ 0.0`: -0.0 and 0.0 are one rating.

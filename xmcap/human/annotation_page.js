@@ -35,7 +35,7 @@ function checked(state) {
 
 function keep() {
   const { number } = steps[place];
-  writeKept({ [lastAnnotator]: annotator, [kept(number)]: states[number], [kept("place")]: { place, unsaved } });
+  keepAnswers({ [lastAnnotator]: annotator, [kept(number)]: states[number], [kept("place")]: { place, unsaved } });
 }
 
 function recall() {
@@ -178,7 +178,7 @@ function save() {
     say("Nothing is written yet.");
     return;
   }
-  const file = download("annotations", annotator, lines);
+  const file = saveAnswers("annotations", annotator, lines);
   unsaved = false;
   keep();
   showState();

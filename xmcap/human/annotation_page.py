@@ -6,7 +6,6 @@ without them (Thapliyal et al. 2022, section 2.3). The tool of COCO-CN is a web 
 any language.
 """
 
-import base64
 import dataclasses
 import hashlib
 import itertools
@@ -127,7 +126,7 @@ def write_annotation_page(
       with files.whole(out / sources[-1]) as file:
         file.write(picture)
     else:
-      sources.append(f"data:image/jpeg;base64,{base64.b64encode(picture).decode('ascii')}")
+      sources.append(elements.picture_uri(picture))
   if broken:
     raise UsageError(
       f"{len(broken):,} of {wording.count(len(items), 'picture')} cannot be read as JPEG or PNG "

@@ -1,44 +1,23 @@
-"use strict";
+// What the pages share on which people work, besides shared.js: what they wrote is kept, saved, and asked for.
 
-// What the pages share on which people work: elements, what the browser keeps, and the file that is saved.
-
-const byId = (id) => document.getElementById(id);
-const data = JSON.parse(byId("data").textContent);
+const data = dataOf("data");
 const say = (text) => { byId("message").textContent = text; };
-const create = (tag, text, properties = {}) =>
-  Object.assign(document.createElement(tag), { textContent: text, ...properties });
 
 function fill(selector, text) {
   for (const element of document.querySelectorAll(selector)) element.textContent = text;
 }
 
-function writeKept(values) {
-  try {
-    for (const [name, value] of Object.entries(values)) localStorage.setItem(name, JSON.stringify(value));
-    byId("trouble").hidden = true;
-  } catch {
-    byId("trouble").textContent =
-      "This browser cannot store answers. Save them to a file before you close or reload the page.";
-    byId("trouble").hidden = false;
-  }
+function keepAnswers(values) {
+  byId("trouble").textContent =
+    "This browser cannot store answers. Save them to a file before you close or reload the page.";
+  byId("trouble").hidden = writeKept(values);
 }
 
-function readKept(name) {
-  try {
-    return JSON.parse(localStorage.getItem(name));
-  } catch {
-    return null; // not kept, or not by this page: start afresh
-  }
-}
-
-// Saves lines of JSONL as a file, whose name it returns.
-function download(kind, person, lines) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([lines.join("\n"), "\n"], { type: "application/jsonl" }));
-  link.download = `${kind}-${data.page}-${person.replace(/[^\p{L}\p{M}\p{N}_-]+/gu, "-")}.jsonl`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  return link.download;
+// Saves answers as a file, whose name it returns.
+function saveAnswers(kind, person, lines) {
+  const name = `${kind}-${data.page}-${person.replace(/[^\p{L}\p{M}\p{N}_-]+/gu, "-")}.jsonl`;
+  download(name, lines);
+  return name;
 }
 
 const tidy = (text) => text.normalize("NFC").replace(/\s+/gu, " ").trim();

@@ -197,9 +197,7 @@ def evaluate(
       f"low, high: 95% bootstrap interval of %GOOD+, {resamples:,} resamples of the captions, seed {seed}"
     )
   counts = collections.Counter(map(len, of_caption.values()))
-  if others := [f"{number:,} with {count}" for count, number in sorted(counts.items()) if count != raters]:
-    share = f"{counts.total() - counts[raters]:,} of {counts.total():,} captions"
-    notes.append(f"{share} do not have {raters} ratings: {', '.join(others)}")
+  notes += agreement.unusual_numbers(counts, raters, "captions", "ratings")
   return QualityFindings(rows=rows, resamples=resamples, seed=seed, notes=notes)
 
 

@@ -17,7 +17,6 @@ let unsaved = false;
 
 // ---- Texts of the protocol
 
-const copyOf = (id) => byId(id).content.firstElementChild.cloneNode(true);
 const isPenalty = ({ default: fallback }) => fallback !== null;
 
 function fillProtocol() {
@@ -50,7 +49,7 @@ const lastRater = `xmcap-rating-${data.page}`;
 const kept = (name) => `${lastRater}-${name}`;
 
 function keep() {
-  writeKept({
+  keepAnswers({
     [lastRater]: rater,
     [kept("language")]: language,
     [kept(rater)]: { answers, place, unsaved, language, first },
@@ -251,7 +250,7 @@ function save() {
     ...(answers[item.id].checks && { checks: answers[item.id].checks }),
     ...Object.fromEntries(criteria.map((one) => [one.name, answerOf(item, one) ?? one.default])),
   }));
-  const file = download("ratings", rater, lines);
+  const file = saveAnswers("ratings", rater, lines);
   unsaved = false;
   keep();
   show();

@@ -72,7 +72,7 @@ def fill_page(
     for file in ("rating_page.css", f"{name}.html", "page.js", f"{name}.js", *scripts)
   )
   allowed = "'self' file:" if link else "data:"
-  script = "\n".join(parts)
+  script = "\n".join([elements.resource("shared.js"), *parts])
   head = elements.page_head(title, css + style, script, allowed)
   element = elements.script_json("data", data)
   return head + string.Template(template).substitute(data=element, script=elements.inline("script", script))

@@ -192,7 +192,11 @@ def evaluate(
   equal = sum(not values for images in points.values() for values in images.values())
   if equal:
     notes.append(f"ties of equal captions, which nobody was asked about and no agreement counts: {equal:,}")
-  notes += [*_unusual_numbers(points, raters), *_fixed_sides(ratings)]
+  counts = collections.Counter(
+    len(values) for images in points.values() for values in images.values() if values
+  )
+  notes += agreement.unusual_numbers(counts, raters, "rated pairs of captions", "raters")
+  notes += _fixed_sides(ratings)
   return SideBySide(tallies=tallies, resamples=resamples, seed=seed, notes=notes)
 
 
@@ -247,15 +251,6 @@ def _tally(
 def _winner(sides: Sequence[int]) -> int:
   """Returns the side (-1, 1) that more than half of the raters chose; 0 if there is none."""
   return next((side for side in (-1, 1) if 2 * sides.count(side) > len(sides)), 0)
-
-
-def _unusual_numbers(points: _Points, raters: int) -> list[str]:
-  counts = collections.Counter(
-    len(values) for images in points.values() for values in images.values() if values
-  )
-  others = [f"{images:,} with {count}" for count, images in sorted(counts.items()) if count != raters]
-  share = f"{counts.total() - counts[raters]:,} of {counts.total():,} rated pairs of captions"
-  return [f"{share} do not have {raters} raters: {', '.join(others)}"] if others else []
 
 
 def _fixed_sides(ratings: Sequence[SxsRating]) -> list[str]:

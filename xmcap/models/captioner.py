@@ -1,7 +1,7 @@
 """The captioner: image tokens from a ViT and the prompt of a language go through a T5, which writes the caption.
 
-Thapliyal et al., "Crossmodal-3600" (2022), section 3.2: the picture becomes one dense vector (or all patch tokens),
-projected to the T5's width and placed before the embedded LangId prompt. The K captions of a picture share one pass of
+Thapliyal et al., "Crossmodal-3600" (2022), section 3.2: the image becomes one dense vector (or all patch tokens),
+projected to the T5's width and placed before the embedded LangId prompt. The K captions of an image share one pass of
 the ViT.
 """
 
@@ -30,7 +30,7 @@ def _flatten(x: jax.Array) -> jax.Array:
 
 
 class Captioner(nn.Module):
-  """Maps pictures and prompts to logits over the vocabulary.
+  """Maps images and prompts to logits over the vocabulary.
 
   Parameters: `vit`, `projection`, and with t5x's names `token_embedder`, `encoder`, `decoder`.
   Shapes: B images, K captions per image, N image tokens (`vit.num_tokens`), P prompt tokens, T target tokens, E the
@@ -55,7 +55,7 @@ class Captioner(nn.Module):
     self.decoder = Decoder(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
+    """Images [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
 
     Stored vectors of the image tower, [B, D], take its place: they are one token each.
     """
@@ -91,7 +91,7 @@ class Captioner(nn.Module):
   def __call__(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:
-    """The logits of each target token, float32 [B, K, T, V], given the picture, the prompt and the previous targets.
+    """The logits of each target token, float32 [B, K, T, V], given the image, the prompt and the previous targets.
 
     The arguments are those of `hidden`.
     """
@@ -104,7 +104,7 @@ class Captioner(nn.Module):
 
     Args:
       image: [B, H, W, 3], values 0..255 (uint8 in training), or stored vectors as in `encode_image`.
-      prompt_tokens: int32 [B, K, P], padded with 0; or [B, 1, P], one prompt that all captions of a picture share.
+      prompt_tokens: int32 [B, K, P], padded with 0; or [B, 1, P], one prompt that all captions of an image share.
       target_tokens: int32 [B, K, T], ending with EOS, padded with 0; they are shifted right here.
       deterministic: no dropout; otherwise the random stream `dropout` is needed.
     """

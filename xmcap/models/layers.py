@@ -2,7 +2,7 @@
 
 Logical axes of parameters, which `training/sharding.py` maps to the mesh: t5x's `embed`, `mlp`, `joined_kv`, `heads`,
 `relpos_buckets`, `vocab`, `layers`; and `image_embed` (the ViT's width, in the projection to the T5's), `height`,
-`width` and `channel` (inside a patch), `position` (of a patch in the picture), `classes` (of the tagger), `head_embed`
+`width` and `channel` (inside a patch), `position` (of a patch in the image), `classes` (of the tagger), `head_embed`
 and `head_vocab` (of the logits' kernel).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `logits`.
 """

@@ -26,7 +26,7 @@ class ModelPart(NamedTuple):
     config: `module:Class` of its configuration, which is loaded when it is needed.
     module: `module:Class` of the Flax module that is made from the configuration.
     width: field of the configuration that is the width of its output; "" if it has none.
-    tokens: of an image tower: property of the configuration that is the number of vectors of a picture.
+    tokens: of an image tower: property of the configuration that is the number of vectors of an image.
     gin: whether gin configures it.
     of_weights: whether a run takes it from the `model.json` of the weights that it starts from.
   """
@@ -66,7 +66,7 @@ PARTS = {
 class ImageConfig(Protocol):
   """The configuration of an image tower.
 
-  Its module maps pictures [rows, image_size, image_size, 3] with values 0..255 to [rows, num_tokens, width], in a stack
+  Its module maps images [rows, image_size, image_size, 3] with values 0..255 to [rows, num_tokens, width], in a stack
   of `depth` layers (see `stacking`), of `num_heads` heads, whose activations have the `dtype`.
   """
 

@@ -42,7 +42,7 @@ class ViTConfig:
 
   Attributes:
     width, depth, mlp_dim, num_heads: sizes of the transformer; width must be divisible by num_heads.
-    patch_size, image_size: in pixels; pictures are square, and image_size must be divisible by patch_size.
+    patch_size, image_size: in pixels; images are square, and image_size must be divisible by patch_size.
     pool: one vector by `gap` (mean), `map` (attention pooling with a learned query) or `tok` (class token); `none`:
       all patch tokens.
     dropout_rate: dropout of embeddings, attention, MLP and residual branches.
@@ -102,12 +102,12 @@ class ViTConfig:
 
   @property
   def num_patches(self) -> int:
-    """Patches per picture."""
+    """Patches per image."""
     return (self.image_size // self.patch_size) ** 2
 
   @property
   def num_tokens(self) -> int:
-    """Vectors per picture: 1, or num_patches with pool `none`."""
+    """Vectors per image: 1, or num_patches with pool `none`."""
     return self.num_patches if self.pool == "none" else 1
 
 
@@ -163,7 +163,7 @@ class PatchEmbedding(nn.Module):
     kernel_init = nn.initializers.lecun_normal(in_axis=(0, 1, 2))
     shape, axes = (size, size, 3, config.width), ("height", "width", "channel", "embed")
     kernel = parameter("kernel", kernel_init, shape, axes, dtype)
-    # This equals a convolution of the picture with stride patch_size, and is faster on a CPU.
+    # This equals a convolution of the image with stride patch_size, and is faster on a CPU.
     x = jnp.dot(x.astype(dtype).reshape(*x.shape[:2], -1), kernel.reshape(-1, config.width))
     if config.patch_bias:
       x += parameter("bias", nn.initializers.zeros, (config.width,), ("embed",), dtype)
@@ -171,7 +171,7 @@ class PatchEmbedding(nn.Module):
 
 
 class ViT(nn.Module):
-  """Maps pictures to vectors.
+  """Maps images to vectors.
 
   Parameters: `patch_embedding`, `position_embedding` [num_patches, width], `class_token` [width] (pool `tok`),
   `pre_norm` (if configured), `layers` (see `stacking`), `final_norm`, `map_head` (pool `map`).
@@ -191,7 +191,7 @@ class ViT(nn.Module):
       self.map_head = AttentionPooling(config)
 
   def cut(self, image: jax.Array) -> jax.Array:
-    """Cuts pictures [rows, H, W, 3] into patches, row by row: [rows, num_patches, size, size, 3]."""
+    """Cuts images [rows, H, W, 3] into patches, row by row: [rows, num_patches, size, size, 3]."""
     rows, size = image.shape[0], self.config.patch_size
     side = self.config.image_size // size
     x = image.reshape(rows, side, size, side, size, 3).transpose(0, 1, 3, 2, 4, 5)
@@ -204,12 +204,12 @@ class ViT(nn.Module):
 
   @nn.compact
   def __call__(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [rows, image_size, image_size, 3] with values 0..255 -> [rows, num_tokens, width].
+    """Images [rows, image_size, image_size, 3] with values 0..255 -> [rows, num_tokens, width].
 
     If not deterministic, the random stream `dropout` is needed.
 
     Raises:
-      UsageError: the pictures have another shape.
+      UsageError: the images have another shape.
     """
     config = self.config
     if image.ndim != 4 or image.shape[1:] != (config.image_size, config.image_size, 3):

@@ -125,7 +125,7 @@ def score_files(
     if options.judges_languages:
       health.begin()
     captions = read_references(references, None, language, tokenized, key, MAX_CAPTION)
-    baselines_lib.check_pictures(baseline, captions)
+    baselines_lib.check_images(baseline, captions)
     # What --clean removes may be what makes a caption too long.
     longest = None if options.clean else MAX_CAPTION
     predicted = predictions_lib.read_predictions(predictions, language, captions, key, longest)

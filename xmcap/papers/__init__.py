@@ -14,11 +14,11 @@ MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
 """The models of Tables 8 to 11, in the paper's order (see its Table 3)."""
 
 XM3600_IMAGES = "3600#12b0c3d5389df82f"
-"""The value of `images` in the signature of a table over all 3,600 pictures of XM3600."""
+"""The value of `images` in the signature of a table over all 3,600 images of XM3600."""
 
 
 def is_xm3600(keys: Iterable[str]) -> bool:
-  """Returns whether these are exactly the keys of XM3600's pictures."""
+  """Returns whether these are exactly the keys of XM3600's images."""
   return digests.of_images(keys) == XM3600_IMAGES
 
 
@@ -26,6 +26,23 @@ def read(name: str) -> tuple[dict[str, str], ...]:
   """Returns the rows of a CSV file in this folder, as column -> printed value."""
   text = resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
   return tuple(csv.DictReader(text.splitlines()))
+
+
+_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
+
+
+def cells(name: str) -> dict[tuple[str, str], float]:
+  """Returns the numbers of a table of Babel-ImageNet, whose models are its rows or its columns, by (model, language).
+
+  Models have the names of the paper's Tables 8 and 9, languages those that are printed (Geigle et al., ACL 2024).
+  """
+  numbers: dict[tuple[str, str], float] = {}
+  for row in read(name):
+    (kind, of_row), *others = row.items()
+    for of_column, value in others:
+      model, language = (of_row, of_column) if kind == "model" else (of_column, of_row)
+      numbers[_OTHER_NAMES.get(model, model), language] = float(value)
+  return numbers
 
 
 ROWS: tuple[str, ...] = ("centurio", "paligemma")

@@ -1,4 +1,4 @@
-"""Plans the decoding of an evaluation: compiles captioning a batch of pictures in all languages for a slice's host."""
+"""Plans the decoding of an evaluation: compiles captioning a batch of images in all languages for a slice's host."""
 
 from collections.abc import Mapping
 from typing import Any

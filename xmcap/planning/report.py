@@ -56,7 +56,7 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
   """The plans of a search, fastest first, then the meshes on which nothing fits.
 
   The step is with all communication hidden, and `exposed` with none.
-  `recipe` is the configured number of captions per picture; other numbers are marked as another recipe.
+  `recipe` is the configured number of captions per image; other numbers are marked as another recipe.
   """
 
   def choices(variant: Variant) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -
 
 
 def _cores(images: float, topology: Topology) -> str:
-  """The cores that read so many pictures a second, of those that a host has."""
+  """The cores that read so many images a second, of those that a host has."""
   needed = workers.cores_for(images)
   own = topology.chip.host_cores
   return f"{needed:,} of {own} of a host" + ("" if needed <= own else ": too few; raise captions_per_image")

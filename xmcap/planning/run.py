@@ -73,12 +73,12 @@ class PlannedRun:
 
   @property
   def pictures(self) -> int:
-    """Pictures per step, of all hosts."""
+    """Images per step, of all hosts."""
     return self.batch_size // self.variant.captions_per_image
 
   @property
   def prompts(self) -> tuple[int, int, int]:
-    """The shape of the prompts: one of a token for all captions of a picture, if the encoder does not see languages."""
+    """The shape of the prompts: one of a token for all captions of an image, if the encoder does not see languages."""
     stabilizer = option(CaptionStream, "stabilizer")
     if stabilizer is not None and stabilizer.is_consistent:
       return self.pictures, 1, 1
@@ -139,7 +139,7 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
 
 
 def images_of(batch_size: int, captions_per_image: int) -> int:
-  """Returns the number of pictures in a batch of captions; UsageError if the captions are not a multiple."""
+  """Returns the number of images in a batch of captions; UsageError if the captions are not a multiple."""
   if captions_per_image < 1 or batch_size % captions_per_image:
     raise UsageError(
       f"BATCH_SIZE {batch_size:,} is not divisible by captions_per_image {captions_per_image}: change one of them"

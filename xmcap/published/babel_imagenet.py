@@ -3,6 +3,9 @@
 Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, stored as printed in this folder. The result files
 are in `results/` of the paper's repository: `babel-imagenet/MODEL.json` and
 `retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
+
+Figure 5 shows what translated prompts gain over the bare labels. A figure prints no numbers, so that there is nothing
+to compare with. The third setting of the paper's Table 7, English templates around the labels, is in no result file.
 """
 
 import os
@@ -13,8 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from xmcap import papers
+from xmcap import languages, papers
 from xmcap.errors import UsageError
+from xmcap.papers import babel_imagenet_languages
 from xmcap.published.findings import RecomputedNumber, RecomputedTable
 from xmcap.reading import jsonl
 
@@ -31,7 +35,6 @@ _MODELS = {
   "openclip-xlmrl-vith14": "OpenCLIP XLMR-L H-14",
   "siglip-vitb16": "mSigLIP",
 }
-_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
 _CODES = {"fil": "tl", "jp": "ja"}  # codes of the retrieval sets -> codes of Babel-ImageNet's labels
 _PROMPTS, _LABEL = "nllb_dist13b_prompts", "label"
 _RETRIEVAL = {
@@ -68,7 +71,7 @@ class _Recalls(msgspec.Struct):
 
 
 def recompute(results: str | os.PathLike) -> RecomputedTable:
-  """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
+  """Recomputes Tables 2 and 8 to 12, the correlations of zero-shot accuracy with retrieval, and Figure 5.
 
   A cell of Tables 8 and 9 is the accuracy with translated prompts, or with the bare label if there are none. Table 2
   and the correlations are computed from printed cells, because not all models of the paper have result files. The
@@ -80,12 +83,12 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
   results = pathlib.Path(results)
   absent: list[str] = []
   accuracy = dict(_accuracies(results, absent))
-  printed = _printed("babel_imagenet_tables8_9")
+  printed = papers.cells("babel_imagenet_tables8_9")
   rows = [*_cells("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
   correlations = []
   for table, (folder, name) in _RETRIEVAL.items():
     recalls = dict(_recalls(results / "retrieval" / folder, absent))
-    of_table = _printed(name)
+    of_table = papers.cells(name)
     cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
     rows += [*_cells(table, cells, recalls), *_averages(table, of_table, recalls, english=folder == "xm3600")]
     correlations.append(_correlation(folder, cells, printed))
@@ -94,7 +97,26 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
       f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
       "folder 'results' of its repository"
     )
-  return RecomputedTable("Babel-ImageNet", (*rows, *correlations), tuple(absent))
+  return RecomputedTable("Babel-ImageNet", (*rows, *correlations, *gains(results)), tuple(absent))
+
+
+def gains(results: pathlib.Path) -> Iterator[RecomputedNumber]:
+  """Yields by how many points of top-1 translated prompts are better than labels, for each model and group.
+
+  Args:
+    results: the folder `results` of the paper's repository. A mean is over the languages that have translated prompts.
+  """
+  for model, by_prompt in _accuracies_by_prompt(results, []):
+    label, prompted = (
+      {languages.canonical(language): accuracy for language, accuracy in by_prompt[name].items()}
+      for name in (_LABEL, _PROMPTS)
+    )
+    for group, members in babel_imagenet_languages.groups().items():
+      both = [language for language in members if language in label and language in prompted]
+      if both:
+        gain = float(np.mean([prompted[language] - label[language] for language in both]))
+        heading = f"{model}, {group} ({len(both)} languages), gain by prompts"
+        yield RecomputedNumber("Figure 5", heading, "", gain, reason="a figure prints no numbers")
 
 
 def _row(
@@ -116,8 +138,8 @@ def _means_of_groups(printed: Cells) -> Iterator[RecomputedNumber]:
     groups.setdefault(row["group"], []).append(row["lang"])
   for row in papers.read("babel_imagenet_table2"):
     model = row["model"]
-    for group, languages in groups.items():
-      mean = float(np.mean([printed[model, language] for language in languages]))
+    for group, members in groups.items():
+      mean = float(np.mean([printed[model, language] for language in members]))
       value = float(row[group.replace("-", "_")])
       yield _row("Table 2, means of groups", model, group, value, mean, _OF_A_MEAN)
     yield _row("Table 2, English", model, "en", float(row["en"]), printed[model, "en"])
@@ -148,18 +170,7 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> RecomputedNu
   )
 
 
-def _printed(name: str) -> Cells:
-  """Returns the cells of a table that has a row per language (and a column per model), or a row per model."""
-  cells: Cells = {}
-  for row in papers.read(name):
-    (kind, of_row), *others = row.items()
-    for of_column, value in others:
-      model, language = (of_row, of_column) if kind == "model" else (of_column, of_row)
-      cells[_OTHER_NAMES.get(model, model), language] = float(value)
-  return cells
-
-
-def accuracies_by_prompt(
+def _accuracies_by_prompt(
   results: pathlib.Path, absent: list[str]
 ) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
   """Yields a model, and prompts -> language code -> top-1 in per cent; `results` is as for `recompute`.
@@ -174,7 +185,7 @@ def accuracies_by_prompt(
 
 
 def _accuracies(results: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, of_prompt in accuracies_by_prompt(results, absent):
+  for model, of_prompt in _accuracies_by_prompt(results, absent):
     for language, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
       yield (model, language), accuracy
 

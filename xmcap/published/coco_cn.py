@@ -3,7 +3,7 @@
 Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 8, stored as
 printed in this folder. The outputs are `Data/Systems/result_SYSTEM.txt` and
 `Data/COCO/merged_captions_coco-cn_test.json` of the repository COCO-CN-Results-Viewer; each `result_SYSTEM.txt` also
-has the authors' scores of each picture. No other system of the table has released outputs.
+has the authors' scores of each image. No other system of the table has released outputs.
 """
 
 import itertools
@@ -39,14 +39,14 @@ _METRICS = {
 }
 _OF_FILES = "the authors' file of the system prints the same as the paper"
 _REASONS = {"meteor_char": "METEOR's own search finds another alignment than meteor_char"}
-_OF_PICTURES = ("cider_d", "rouge_l", "meteor_char")  # BLEU of a picture is smoothed in another way there
+_OF_PICTURES = ("cider_d", "rouge_l", "meteor_char")  # BLEU of an image is smoothed in another way there
 
 
 class _Caption(msgspec.Struct):
   caption: str
 
 
-class _Picture(msgspec.Struct):
+class _ScoredImage(msgspec.Struct):
   caption: tuple[_Caption]  # exactly one
   cider_d: float = msgspec.field(name="CIDEr")
   rouge_l: float = msgspec.field(name="ROUGE_L")
@@ -54,11 +54,11 @@ class _Picture(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-  pictures: dict[str, _Picture] = msgspec.field(name="imgToEval")
+  pictures: dict[str, _ScoredImage] = msgspec.field(name="imgToEval")
 
 
 def recompute(results: str | os.PathLike) -> RecomputedTable:
-  """Recomputes those rows of Table 8 whose outputs are in the folder, and the score of each picture.
+  """Recomputes those rows of Table 8 whose outputs are in the folder, and the score of each image.
 
   Args:
     results: the repository COCO-CN-Results-Viewer as it is, or a folder with its files side by side.
@@ -94,7 +94,9 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
   return RecomputedTable("COCO-CN", (*rows, *itertools.chain.from_iterable(of_images.values())), absent)
 
 
-def _pictures(system: str, name: str, images: dict[str, _Picture], result: Result) -> list[RecomputedNumber]:
+def _pictures(
+  system: str, name: str, images: dict[str, _ScoredImage], result: Result
+) -> list[RecomputedNumber]:
   statistics = result.statistics["zh"]
   scores: np.ndarray = 100 * statistics.image_scores(name)
   table = f"{_METRICS[name][1]} of each picture"

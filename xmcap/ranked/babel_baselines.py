@@ -16,7 +16,6 @@ from xmcap.scoring.tables import score_table
 PAPER = "paper"
 _ZERO_SHOT, _SOURCE = "babel_imagenet_tables8_9", "Geigle et al., 2024"
 _MOST_COLUMNS = 12  # languages that are shown one by one
-_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
 
 S = TypeVar("S", bound=System)
 Cells = dict[str, dict[str, float]]
@@ -30,10 +29,10 @@ def with_baseline(system: S, baseline: str | os.PathLike, keys: Iterable[str] = 
     system: scores of zero-shot classification, or of retrieval.
     baseline: `paper`, for a row of each model with its means, and its languages if they are few; the name of one model,
       for a column beside the languages; or a folder of the same command, for its column.
-    keys: keys of the pictures of retrieval.
+    keys: keys of the images of retrieval.
 
   Raises:
-    UsageError: these are not the paper's labels or none of its sets of pictures, or there is no such model or folder.
+    UsageError: these are not the paper's labels or none of its sets of images, or there is no such model or folder.
   """
   name, table = str(baseline), system.table
   if name != PAPER and os.path.isdir(name):
@@ -91,13 +90,9 @@ def _cells(table: score_table.Table, keys: Iterable[str]) -> tuple[Cells, str]:
 
 
 def _printed(name: str) -> Cells:
-  """Reads a table that has a row per language and a column per model, or the reverse; without its averages."""
+  """Returns the numbers of a table without its averages."""
   cells: Cells = {}
-  for row in papers.read(name):
-    (kind, of_row), *others = row.items()
-    for of_column, value in others:
-      model, language = (of_row, of_column) if kind == "model" else (of_column, of_row)
-      if language != "average":
-        code = languages.canonical(language) or language
-        cells.setdefault(_OTHER_NAMES.get(model, model), {})[code] = float(value) / 100
+  for (model, language), percent in papers.cells(name).items():
+    if language != "average":
+      cells.setdefault(model, {})[languages.canonical(language) or language] = percent / 100
   return cells

@@ -1,4 +1,4 @@
-"""The report for scores of embeddings or tags: means, chart, table; for zero-shot, also classes and pictures."""
+"""The report for scores of embeddings or tags: means, chart, table; for zero-shot, also classes and images."""
 
 import math
 import os
@@ -17,7 +17,7 @@ from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_stat
 from xmcap.scoring.system import System
 from xmcap.scoring.tables import score_table
 
-_SCRIPTS = ("base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
+_SCRIPTS = ("shared.js", "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
 _SYSTEM = "these scores"
 _TITLES = {
   "classes": "Zero-shot classification",
@@ -36,7 +36,7 @@ def write_results(
   """Writes tables, statistics and report into a folder; for zero-shot classification also classes.csv.
 
   The report is one HTML file that loads nothing from a network. The same input gives the same bytes. For zero-shot
-  classification it shows some of the pictures of `images_dir`, a folder with `KEY.jpg` or `KEY.png`.
+  classification it shows some of the images of `images_dir`, a folder with `KEY.jpg` or `KEY.png`.
   """
   table = result.table
   table.write(out)
@@ -127,7 +127,7 @@ def _with_mean(shares: np.ndarray) -> list[float | None]:
 
 
 def _examples(result: ZeroShot, folder: str | os.PathLike) -> str:
-  """Returns pictures with their predicted classes in some languages; "" if the folder has none of the pictures."""
+  """Returns images with their predicted classes in some languages; "" if the folder has none of the images."""
   classified = np.logical_or.reduce([classes >= 0 for classes in result.predicted.values()])
   keys = sorted(result.keys[place] for place in np.flatnonzero(classified).tolist())
   step = max(1, len(keys) // _MAX_EXAMPLES)

@@ -1,8 +1,8 @@
 """Retrieval scores of embeddings: R@k, MRR, nDCG@10 and median rank of text to image and image to text, by language.
 
 As in Babel-ImageNet (Geigle et al., ACL 2024): text to image averages over all captions of a language. Image
-to text averages over pictures; it is a hit if any caption of the picture is among the first k. The candidates are the
-pictures with a caption in the language, and their captions.
+to text averages over images; it is a hit if any caption of the image is among the first k. The candidates are the
+images with a caption in the language, and their captions.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 
 _DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
-_Pairs = list[tuple[int, str]]  # index of the picture, caption
+_Pairs = list[tuple[int, str]]  # index of the image, caption
 
 
 class _PairsFile(msgspec.Struct):
@@ -41,9 +41,9 @@ class CaptionRows:
   """The captions of a language, in the order of their embeddings.
 
   Attributes:
-    images: int64 [T], the index of each caption's picture among all pictures.
+    images: int64 [T], the index of each caption's image among all images.
     texts: the captions.
-    written: int64 [T], the place of each caption in the file, for one that does not go picture by picture.
+    written: int64 [T], the place of each caption in the file, for one that does not go image by image.
   """
 
   images: np.ndarray
@@ -66,15 +66,15 @@ def score_retrieval(
   seed: int = 0,
   title: str = "",
 ) -> System:
-  """Scores pictures and captions against each other; notes of the table have the median ranks.
+  """Scores images and captions against each other; notes of the table have the median ranks.
 
   Args:
     images: [N, D]; a copy of those of a language is kept as float32.
-    keys: keys of the pictures.
+    keys: keys of the images.
     captions: language code -> its captions.
     texts: language code -> function that returns their embeddings, [T, D], of which a copy is kept as float32.
     depths: values of k, from `DEPTHS`.
-    per_image: the captions of a picture that count, `all` or the `first` in each language; `texts` are of all.
+    per_image: the captions of an image that count, `all` or the `first` in each language; `texts` are of all.
     is_ordered: whether the rows are sure to be in order, so that R@1 near chance needs no note.
     similarity, bootstrap, seed, title: as for `score_zero_shot`.
 
@@ -154,7 +154,7 @@ def score_retrieval(
 def read_captions(
   path: str | os.PathLike, languages: Sequence[str] | None = None, language: str | None = None
 ) -> tuple[tuple[str, ...], dict[str, CaptionRows]]:
-  """Reads captions and the keys of their pictures, in the order of the file.
+  """Reads captions and the keys of their images, in the order of the file.
 
   Args:
     path: references as for `xmcap score`, or {"images": [...], "captions": {CODE: [[caption, ...], ...]}}.
@@ -162,8 +162,8 @@ def read_captions(
     language: code of captions that come without one.
 
   Returns:
-    The keys of the pictures in the order of the file, which must be the order of their embeddings; and by language the
-    captions, picture after picture.
+    The keys of the images in the order of the file, which must be the order of their embeddings; and by language the
+    captions, image after image.
 
   Raises:
     UsageError: the file cannot be read, is malformed, or lacks a language.

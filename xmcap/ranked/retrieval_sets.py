@@ -1,4 +1,4 @@
-"""The sets of pictures and captions that papers report retrieval on, recognised by their pictures."""
+"""The sets of images and captions that papers report retrieval on, recognised by their images."""
 
 import dataclasses
 import re
@@ -10,18 +10,18 @@ from xmcap.errors import UsageError
 
 @dataclasses.dataclass(frozen=True)
 class RetrievalSet:
-  """A set of pictures with captions.
+  """A set of images with captions.
 
   Attributes:
     title: the name in papers.
-    pictures: number and hash of the pictures' names, see `name_of`.
+    images: number and hash of the images' names, see `name_of`.
     captions: number of captions of a language; "" stands for each other language, a language without is not checked.
     table: the table of Babel-ImageNet's paper, as a file of `published`; "" if there is none.
     number: its number there.
   """
 
   title: str
-  pictures: str
+  images: str
   captions: Mapping[str, int]
   table: str = ""
   number: str = ""
@@ -46,32 +46,32 @@ _OF_COCO = re.compile(r"COCO_(?:train|val)2014_0*([0-9]+)")
 
 
 def name_of(key: str) -> str:
-  """Returns the name of a picture without its suffix; of one of COCO its number."""
+  """Returns the name of an image without its suffix; of one of COCO its number."""
   stem = re.sub(r"\.(jpe?g|png)$", "", key, flags=re.IGNORECASE)
   match = _OF_COCO.fullmatch(stem)
   return match[1] if match else stem
 
 
 def recognise(keys: Iterable[str]) -> str:
-  """Returns the name of the set with exactly these pictures; "" if there is none."""
+  """Returns the name of the set with exactly these images; "" if there is none."""
   images = digests.of_images(map(name_of, keys))
-  return next((name for name, test_set in SETS.items() if test_set.pictures == images), "")
+  return next((name for name, test_set in SETS.items() if test_set.images == images), "")
 
 
 def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:
-  """Checks that pictures and captions are those of a set.
+  """Checks that images and captions are those of a set.
 
   Args:
     name: one of `SETS`.
-    keys: the pictures' keys.
+    keys: the images' keys.
     captions: language code -> number of captions in the file.
 
   Raises:
-    UsageError: pictures are missing, are others, or a language has another number of captions.
+    UsageError: images are missing, are others, or a language has another number of captions.
   """
   own, keys = SETS[name], [*map(name_of, keys)]
-  if digests.of_images(keys) != own.pictures:
-    count = wording.count(int(own.pictures.partition("#")[0]), "picture")
+  if digests.of_images(keys) != own.images:
+    count = wording.count(int(own.images.partition("#")[0]), "picture")
     raise UsageError(
       f"--preset={name}: {own.title} has {count}; these {len(keys):,} are not the same: give its own file of captions"
     )

@@ -12,7 +12,7 @@ from xmcap.errors import UsageError
 from xmcap.reading import embedding_files, jsonl
 from xmcap.terminal import shown
 
-_TIMES = 4  # Rows in a wrong order are right by accident, and with them others of their picture or class.
+_TIMES = 4  # Rows in a wrong order are right by accident, and with them others of their image or class.
 _FEWEST = 25  # candidates
 
 
@@ -32,12 +32,12 @@ def check_beside(
   That is keys.txt beside pictures.npy, and CODE.jsonl with lines {"caption": ...} beside CODE.npy.
 
   Raises:
-    UsageError: a row is of another picture or caption.
+    UsageError: a row is of another image or caption.
   """
   path, folder = pathlib.Path(images), pathlib.Path(texts)
   beside = path.with_name(embedding_files.KEYS)
   if path.name == embedding_files.PICTURES and beside.is_file():
-    own, _ = embedding_files.map_pictures(path.parent)
+    own, _ = embedding_files.map_images(path.parent)
     if not set(own).isdisjoint(keys):
       _check(beside, own, keys)
   for array in folder.glob("*.npy"):
@@ -56,10 +56,10 @@ def _check(path: pathlib.Path, own: Sequence[object], expected: Sequence[str]) -
 
 
 def others(images: np.ndarray, written: np.ndarray | None) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields usual orders in which captions that are listed picture by picture may have been embedded.
+  """Yields usual orders in which captions that are listed image by image may have been embedded.
 
   Args:
-    images: int64 [T], the picture of each caption, ascending.
+    images: int64 [T], the image of each caption, ascending.
     written: int64 [T], the place of each caption in the file, if that has another order.
 
   Yields:

@@ -185,3 +185,34 @@ def score_matrix(
   ]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)
+
+
+def nearest(
+  queries: Embeddings, candidates: Embeddings, texts: Sequence[str], count: int, similarity: str = "cosine"
+) -> Iterator[list[tuple[str, float]]]:
+  """Yields the nearest different sentences of each query with their similarities, best first.
+
+  These are what `xmcap human annotate` suggests: the annotators of COCO-CN see the five sentences, of a pool of
+  machine-translated ones, whose vectors have the highest cosine with the image's (Li et al. 2019, section III).
+  A sentence that occurs several times counts once, with its first embedding; of equally near ones the first leads.
+
+  Args:
+    queries: [Q, D].
+    candidates: [C, D], the embeddings of the sentences.
+    texts: the C sentences.
+    count: how many for each query; fewer if there are fewer different ones.
+    similarity: as for `similarities`, which also gives the errors.
+  """
+  first: dict[str, int] = {}
+  for place, text in enumerate(texts):
+    first.setdefault(text, place)
+  places = np.array(sorted(first.values()))
+  if len(places) < len(candidates):
+    candidates = embedding_rows.taken(candidates, places)
+  count = min(count, len(places))
+  for scores in similarities(queries, candidates, similarity):
+    last = np.partition(scores, -count, axis=1)[:, -count]
+    for row, least in zip(scores, last, strict=True):
+      best = np.flatnonzero(row >= least)
+      best = best[np.argsort(-row[best], kind="stable")][:count]
+      yield [(texts[int(places[place])], float(row[place])) for place in best]

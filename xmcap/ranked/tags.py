@@ -35,7 +35,7 @@ def score_tags(
 ) -> System:
   """Scores predicted tags against the true ones.
 
-  Pictures without a true tag are left out, as no tag can be right there; a note gives their number.
+  Images without a true tag are left out, as no tag can be right there; a note gives their number.
 
   Args:
     references: language code -> image key -> the true tags.
@@ -45,8 +45,8 @@ def score_tags(
     bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
-    UsageError: predictions are missing or have no references, a picture has fewer than k of them, a tag is not in the
-      vocabulary, or no picture of a language has a true tag.
+    UsageError: predictions are missing or have no references, an image has fewer than k of them, a tag is not in the
+      vocabulary, or no image of a language has a true tag.
   """
   unknown = [k for k in depths if k not in DEPTHS]
   if unknown or not depths:

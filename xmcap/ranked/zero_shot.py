@@ -1,7 +1,7 @@
 """Zero-shot classification from embeddings: top-1 accuracy in each language, among the classes with a name in it.
 
 Source: Geigle, Timofte, Glavas, "Babel-ImageNet: Massively Multilingual Evaluation of Vision-and-Language
-Representations" (ACL 2024). It needs no model: pictures and class names are given as embeddings.
+Representations" (ACL 2024). It needs no model: images and class names are given as embeddings.
 """
 
 import dataclasses
@@ -44,8 +44,8 @@ class ClassScores:
   """Scores of one language by class, in the order of its labels.
 
   Attributes:
-    images: int64 [C], number of pictures of each class.
-    top1: float64 [C], share of correct predictions; NaN for a class without pictures.
+    images: int64 [C], number of images of each class.
+    top1: float64 [C], share of correct predictions; NaN for a class without images.
     confused: int64 [C], index of the most frequent wrong prediction for the class; -1 if there is none.
   """
 
@@ -61,8 +61,8 @@ class ZeroShot(System):
 
   Attributes:
     classes: language code -> scores by class.
-    keys: keys of all N pictures.
-    predicted: language code -> int32 [N], index of the predicted class among the labels; -1 for a picture whose class
+    keys: keys of all N images.
+    predicted: language code -> int32 [N], index of the predicted class among the labels; -1 for an image whose class
       has no label in the language.
   """
 
@@ -71,7 +71,7 @@ class ZeroShot(System):
   predicted: dict[str, np.ndarray]
 
   def classes_csv(self) -> str:
-    """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
+    """Returns CSV with a row per language and class: index, name, images, top-1, most frequent wrong prediction."""
     rows = []
     for language, scored in self.classes.items():
       names = scored.labels.names
@@ -100,20 +100,20 @@ def score_zero_shot(
   keys: Sequence[str] | None = None,
   title: str = "",
 ) -> ZeroShot:
-  """Classifies pictures by the names of classes, in each language among the classes with a name in it.
+  """Classifies images by the names of classes, in each language among the classes with a name in it.
 
   Args:
     images: [N, D], which may be larger than memory.
-    targets: integers [N], the class index of each picture.
+    targets: integers [N], the class index of each image.
     labels: language code -> its classes.
     texts: language code -> function that returns the embeddings of the names, [C, D] in the order of the labels, or
       [prompts, C, D], which are averaged.
     similarity: `cosine`, or `dot` for the plain product.
     prompts: description of the prompts, for the signature.
     fixed_classes, fixed_draws: number of classes of the fixed-size variant, and number of draws; 0 classes: without it.
-    bootstrap: number of resamples of the pictures for 95% intervals.
+    bootstrap: number of resamples of the images for 95% intervals.
     seed: seed of the draws and the resamples.
-    keys: keys of the pictures; None: their indices.
+    keys: keys of the images; None: their indices.
     title: title of the table.
 
   Raises:
@@ -221,7 +221,7 @@ def read_labels(
 
 
 def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
-  """Reads the class of each picture, int64 [N], from `.npy` with integers, or text with one index per line.
+  """Reads the class of each image, int64 [N], from `.npy` with integers, or text with one index per line.
 
   Args:
     of: what an index stands for, in messages.

@@ -21,10 +21,10 @@ from xmcap.files import paths
 from xmcap.terminal import shown
 
 MAX_BYTES = 128 << 20
-"""Bytes read of a file at most; a larger picture counts as truncated."""
+"""Bytes read of a file at most; a larger image counts as truncated."""
 
 MAX_ABOUT = 1 << 20
-"""Bytes of a .json beside a picture (it may contain EXIF data); longer ones are not read."""
+"""Bytes of a .json beside an image (it may contain EXIF data); longer ones are not read."""
 
 MAX_DIRECTORY = 256 << 20
 """Bytes of a zip file's directory, enough for about 3 million files; that of train2014.zip has 7 million."""
@@ -35,7 +35,7 @@ PICTURES = (
   *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp"),
   *(".avif", ".heic", ".heif", ".tif", ".tiff"),  # not always read, but never silently passed over
 )
-"""Suffixes of pictures, in lower case."""
+"""Suffixes of images, in lower case."""
 
 _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 class Address(NamedTuple):
-  """The URL from which the picture `stem` (its path without a suffix) was fetched."""
+  """The URL from which the image `stem` (its path without a suffix) was fetched."""
 
   stem: str
   url: str
@@ -74,12 +74,12 @@ class Trouble(NamedTuple):
 
 Entry = Found | Address | Trouble
 RoleOf = Callable[[str], str]
-"""Says of a path whether it is a `file` to find, `about` a picture (a .json with its URL), or "", to be skipped."""
+"""Says of a path whether it is a `file` to find, `about` an image (a .json with its URL), or "", to be skipped."""
 
 
 @dataclasses.dataclass(frozen=True)
 class File:
-  """An archive or folder with pictures; `unpacked` is the tar file to which a `PACKED_TAR` is decompressed."""
+  """An archive or folder with images; `unpacked` is the tar file to which a `PACKED_TAR` is decompressed."""
 
   kind: str
   path: str
@@ -92,7 +92,7 @@ class File:
     return name if self.kind == FOLDER else name.split(".")[0]
 
   def describe(self, path: str, whole: bool = True) -> str:
-    """Returns the place of a picture for messages; if not `whole`, without parent folders, which vary by machine."""
+    """Returns the place of an image for messages; if not `whole`, without parent folders, which vary by machine."""
     top = self.path if whole else os.path.basename(self.path)
     return os.path.join(top, shown(path)) if self.kind == FOLDER else f"{top}: {shown(path)}"
 
@@ -138,7 +138,7 @@ def safe_path(name: str) -> str | None:
 
 
 def role_of(path: str) -> str:
-  """The `RoleOf` of pictures; img2dataset writes a .json with the URL beside each."""
+  """The `RoleOf` of images; img2dataset writes a .json with the URL beside each."""
   name = path.rpartition("/")[2]
   if not name or name.startswith(".") or path.startswith("__MACOSX/"):
     return ""
@@ -147,7 +147,7 @@ def role_of(path: str) -> str:
 
 
 def addresses_in(data: bytes, path: str) -> Iterator[Address]:
-  """Yields the URL in the .json `path`, if img2dataset wrote it for a picture that it fetched."""
+  """Yields the URL in the .json `path`, if img2dataset wrote it for an image that it fetched."""
   try:
     about: Any = json.loads(data)
   except (ValueError, RecursionError):
@@ -202,7 +202,7 @@ def search_folder(path: str, role_of: RoleOf = role_of) -> Iterator[Entry]:
               waiting.append(name)
           elif role := role_of(name):
             if not entry.is_file():
-              if os.path.exists(entry.path):  # a dangling link counts as a missing picture
+              if os.path.exists(entry.path):  # a dangling link counts as a missing image
                 yield unsafe(name)
             elif role == "file":
               yield Found(name)
@@ -254,7 +254,7 @@ def _place_in_zip(file: io.FileIO, info: zipfile.ZipInfo) -> tuple[int, int, int
 
 
 def read(file: File, place: Found) -> bytes:
-  """Returns the bytes of a picture; XmcapError names it if the archive has changed or is damaged."""
+  """Returns the bytes of an image; XmcapError names it if the archive has changed or is damaged."""
   try:
     if file.kind == FOLDER:
       with open(os.path.join(file.path, place.path), "rb") as opened:

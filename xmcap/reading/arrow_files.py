@@ -14,7 +14,7 @@ from xmcap.errors import UsageError, one_line
 from xmcap.terminal import shown
 
 MAX_ROW = 144 << 20
-"""Largest row in bytes: a picture and texts."""
+"""Largest row in bytes: an image and texts."""
 MAX_TEXT = 16 << 20
 """Largest text in bytes."""
 MAX_BATCH = 512 << 20

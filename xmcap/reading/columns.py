@@ -6,7 +6,7 @@ big_vision: `_preds.json` and `_annotations.json` are COCO results whose ids are
 writes `id` instead of `image_id`.
 Hugging Face: floschne/xm3600 has a row per image in a file per language, with the list `captions`.
 Flickr8k, Flickr30k, COCO-CN: lines of KEY#N, a tab and a caption. Also tables: `image,caption`, even in a `.txt`, and
-`image_name| comment_number| comment`, whose key is the name of the picture.
+`image_name| comment_number| comment`, whose key is the name of the image.
 """
 
 import re

@@ -21,7 +21,7 @@ from xmcap.terminal import shown
 SUFFIXES = (".npy", ".safetensors")
 TENSOR = "embeddings"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
-"""The embeddings of pictures in a folder of `xmcap embed`, and their keys, one per line."""
+"""The embeddings of images in a folder of `xmcap embed`, and their keys, one per line."""
 
 Read = Callable[[], Embeddings]
 """Opens the embeddings of one language: float32 [texts, D], or [prompts, texts, D]."""
@@ -52,7 +52,7 @@ def map_rows(path: str | os.PathLike) -> np.ndarray:
   return _checked_layout(map_npy(path), (2,), str(path))
 
 
-def map_pictures(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
+def map_images(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
   """Returns the keys and the mapped embeddings [N, D] of pictures.npy and keys.txt; UsageError as `map_rows`."""
   folder = pathlib.Path(folder)
   array = map_rows(folder / PICTURES)

@@ -1,4 +1,4 @@
-"""Recognises requests that failed, which are no captions but missing; and answers of models that saw no picture.
+"""Recognises requests that failed, which are no captions but missing; and answers of models that saw no image.
 
 The forms are those of `request_forms`. Few captions begin as one of them, so only those are looked at.
 """

@@ -38,7 +38,7 @@ class Layout:
     notes: whose layout it is and what is read; () for the layouts that the documentation asks for.
     tokenized, locale: the fields of the captions in words, and of the region.
     language: the field of the language, which rows need not have.
-    file_name: the field of the picture's name beside the key; "" if rows have none.
+    file_name: the field of the image's name beside the key; "" if rows have none.
     repeats: whether each row of an image has all of its captions.
     get_key, get_captions: read the value from a row and its place; None: it stands in the field as it is.
   """

@@ -1,4 +1,4 @@
-"""Matches predictions with references: by order, names of pictures, other spellings of keys, varieties of languages."""
+"""Matches predictions with references: by order, names of images, other spellings of keys, varieties of languages."""
 
 import collections
 import os
@@ -65,8 +65,8 @@ def align(
 ) -> dict[str, dict[str, T]]:
   """Returns predictions under the keys and codes of the references, where there is one way to match them.
 
-  The names of pictures that either file has beside its keys come first: `names`, key -> name, of the predictions, and
-  those of the references. Then a key is matched without folder, suffix of a picture, COCO's prefix, leading zeros and a
+  The names of images that either file has beside its keys come first: `names`, key -> name, of the predictions, and
+  those of the references. Then a key is matched without folder, suffix of an image, COCO's prefix, leading zeros and a
   final `.0`; or, if that fits no key and this all, with the numbers of its letters (`_numbered`). A variety of a
   language, such as pt-BR, is read as the language if only that has references. All are noted.
   """
@@ -113,7 +113,7 @@ def _by_name(
   their_names: Mapping[str, str],
   namer: Namer,
 ) -> dict[str, str]:
-  """Returns key of a prediction -> another key of the reference whose picture has the same name; notes it.
+  """Returns key of a prediction -> another key of the reference whose image has the same name; notes it.
 
   Keys that all are those of references stay, unless the predictions have names, which all say otherwise.
   """
@@ -148,7 +148,7 @@ def _by_name(
 
 
 def _named(theirs: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, str]:
-  """Returns key of theirs -> key of ours, given the names of either, where one picture of each has the name."""
+  """Returns key of theirs -> key of ours, given the names of either, where one image of each has the name."""
   named: dict[str, str] = {}
   for spelled in (str, _file, bare):
     by_name: dict[str, list[str]] = {}
@@ -170,7 +170,7 @@ def _renamed(
     by_spelling.setdefault(spelled(key), []).append(key)
   names: Mapping[str, str] = getattr(references, "names", {})
   candidates = {key: by_spelling.get(bare(key), []) for key in predictions if key not in references}
-  # The name of a picture is not that of a reference with another name, though the numbers agree.
+  # The name of an image is not that of a reference with another name, though the numbers agree.
   return {
     key: matches[0]
     for key, matches in candidates.items()
@@ -188,7 +188,7 @@ def _numbered(key: str) -> str:
 
 
 def bare(key: str) -> str:
-  """Returns a key in NFC without folder, suffix of a picture, COCO's prefix, leading zeros and a final `.0`."""
+  """Returns a key in NFC without folder, suffix of an image, COCO's prefix, leading zeros and a final `.0`."""
   name = _file(key)
   stem, ending = os.path.splitext(name)
   name = _PREFIX.sub("", stem if _PICTURE.fullmatch(ending) else name)

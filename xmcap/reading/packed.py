@@ -1,4 +1,4 @@
-"""Pictures that tables embed, in one tar file of the working folder."""
+"""Images that tables embed, in one tar file of the working folder."""
 
 import hashlib
 import io
@@ -11,7 +11,7 @@ from xmcap.reading.lines import MAX_RATIO, most_unpacked
 
 
 class Packed:
-  """A tar file with the pictures of tables, at most so large as tables of these sizes may be when unpacked."""
+  """A tar file with the images of tables, at most so large as tables of these sizes may be when unpacked."""
 
   def __init__(self, archive: tarfile.TarFile, tables: Iterable[Path]):
     self._archive = archive
@@ -19,7 +19,7 @@ class Packed:
     self._of_key: dict[str, tuple[str, bytes, str]] = {}
 
   def add(self, name: str, data: bytes, where: str) -> None:
-    """Adds a picture of the row `where`; UsageError if all take far more room than the tables."""
+    """Adds an image of the row `where`; UsageError if all take far more room than the tables."""
     entry = tarfile.TarInfo(name)
     entry.size = len(data)
     self._archive.addfile(entry, io.BytesIO(data))
@@ -30,7 +30,7 @@ class Packed:
       )
 
   def once(self, key: str, name: str, data: bytes, where: str) -> str:
-    """Adds a picture unless its key has one; returns the name of that. UsageError if it has other bytes."""
+    """Adds an image unless its key has one; returns the name of that. UsageError if it has other bytes."""
     digest = hashlib.sha256(data).digest()
     if key not in self._of_key:
       self.add(name, data, where)

@@ -110,7 +110,7 @@ def _read(
   longest: int | None,
   names: dict[str, str],
 ) -> None:
-  """Adds the predictions of a file, and key -> name of its picture; `says` names the source of `language`."""
+  """Adds the predictions of a file, and key -> name of its image; `says` names the source of `language`."""
   differing, cut, num_read, num_filled, num_same, num_keys, num_again = [], [], 0, 0, 0, 0, 0
   lengths = captions_lib.Lengths(longest)
   limit = math.inf if longest is None else longest
@@ -182,7 +182,7 @@ def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
 def _items(
   source: rows.Rows, namer: ids.Namer, language: str | None, names: dict[str, str]
 ) -> Iterator[tuple[int | str, str | None, object, str]]:
-  """Yields (number, image key or None, language or None, caption); adds key -> name of the picture to `names`."""
+  """Yields (number, image key or None, language or None, caption); adds key -> name of the image to `names`."""
   first = next(source.rows, None)
   if first is None:
     return

@@ -105,7 +105,7 @@ def _response(row: dict[str, Any], where: str) -> Any:
 
 
 def _only_image(row: dict[str, Any], where: str) -> str:
-  """Returns the path of the only picture of a row of ms-swift, a path or an object with one."""
+  """Returns the path of the only image of a row of ms-swift, a path or an object with one."""
   images = row.get("images")
   several = images if isinstance(images, list) else [images]
   paths = [image.get("path") if isinstance(image, dict) else image for image in several]
@@ -158,7 +158,7 @@ PROGRAMS = (
   ),
   # llava/eval/model_vqa_loader.py.
   Program("LLaVA's answers", {"question_id", "text", "model_id"}, "question_id", "text"),
-  # swift infer: the pictures of a row, each with bytes or a path.
+  # swift infer: the images of a row, each with bytes or a path.
   Program(
     "ms-swift's results",
     {"response", "labels", "images"},

@@ -1,4 +1,4 @@
-"""What programs write where no answer came, and what models say that saw no picture or refuse: a table.
+"""What programs write where no answer came, and what models say that saw no image or refuse: a table.
 
 `FORMS` are what a program writes, or what its own code takes for no answer; `ANSWERS` are sentences of models. Each
 holds where the answer begins, so "a sign that says error 404" has none. Sources of `FORMS`, by writer:
@@ -90,7 +90,7 @@ FORMS = (
 """Rules for requests that failed: whose they are; beginnings; a regular expression for what follows them, or after `^`
 for all from the beginning."""
 
-# How models apologise, and words for a picture, in the languages that xmcap knows beside English.
+# How models apologise, and words for an image, in the languages that xmcap knows beside English.
 _APOLOGIES = (
   "Es tut mir leid|Tut mir leid|Entschuldigung|Je suis désolé|Désolé|Je m'excuse|Lo siento|Lo lamento|Disculp|Perdón|"
   "Desculp|Sinto muito|Lamento|Mi dispiace|Spiacente|Het spijt me|Sorry, maar|Jag är ledsen|Tyvärr|Förlåt|Beklager|"

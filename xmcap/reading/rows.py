@@ -136,7 +136,7 @@ def _of_text(source: Input, notes: list[str]) -> Iterator[tuple[int, dict[str, A
 
 
 def _of_keyed_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
-  """Reads lines that begin with a key: KEY#N, as Flickr8k's, Flickr30k's and COCO-CN's, or the name of a picture."""
+  """Reads lines that begin with a key: KEY#N, as Flickr8k's, Flickr30k's and COCO-CN's, or the name of an image."""
   for number, line in source.lines():
     match = _KEYED.fullmatch(line)
     if match is None:
@@ -202,7 +202,7 @@ def _columnar(path: str | os.PathLike) -> Rows | None:
 
 
 def _of_columnar(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-  # Without pictures, which are large.
+  # Without images, which are large.
   for number, (_, row) in enumerate(arrow_files.rows(path, but=("image",), most=MAX_UNPACKED)):
     yield number, row
 

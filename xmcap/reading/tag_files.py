@@ -36,7 +36,7 @@ def read(
 
   Args:
     path: JSONL with `image/key` (or `key`), `language` and `tags`, a ranked list or {tag: score}; or text, see above,
-      separated by white space. A picture may have no tag.
+      separated by white space. An image may have no tag.
     language: code of lines that name none; text needs it.
     languages: codes to keep; None keeps all. The whole file is checked either way.
     say: takes a line if text is recognised as tags with scores.
@@ -74,7 +74,7 @@ def is_number(word: str) -> bool:
 
 
 def are_scored(words: Sequence[str]) -> bool:
-  """Whether the words after a picture's id are `tag score tag score ...`."""
+  """Whether the words after an image's id are `tag score tag score ...`."""
   return len(words) > 1 and len(words) % 2 == 0 and all(map(is_number, words[1::2]))
 
 
@@ -89,7 +89,7 @@ def write(path: str | os.PathLike, predictions: Scores) -> None:
 
 
 def as_line(key: str, language: str, tags: Mapping[str, float]) -> str:
-  """Returns a line of JSONL with the tags of a picture and their scores."""
+  """Returns a line of JSONL with the tags of an image and their scores."""
   row = {"image/key": key, "language": language, "tags": tags}
   return f"{json.dumps(row, ensure_ascii=False)}\n"
 

@@ -35,7 +35,7 @@ _COLUMN_NOTES = {
 }
 
 
-def check_pictures(baseline: str | os.PathLike, keys: Iterable[str]) -> None:
+def check_images(baseline: str | os.PathLike, keys: Iterable[str]) -> None:
   """Raises UsageError if the baseline is one of `NAMES` but the references are not those of XM3600.
 
   `keys` are the image keys of all references, even if only a subset is scored.

@@ -18,8 +18,8 @@ def score(
   """Scores lists of captions: `score({"en": [["a dog", "the dog"]]}, {"en": ["a dog"]}).table.rows["en"]["cider"]`.
 
   Args:
-    references: language code -> for each picture its reference captions; a string stands for one reference.
-    predictions: language code -> for each picture its caption, in the same order.
+    references: language code -> for each image its reference captions; a string stands for one reference.
+    predictions: language code -> for each image its caption, in the same order.
     options: options of `xmcap.scoring.score`, which scores captions by image key.
 
   Raises:

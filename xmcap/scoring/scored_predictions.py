@@ -14,7 +14,7 @@ from xmcap.scoring.options import ScoringOptions
 def prepare(
   references: References, predictions: Predictions, failed: Failures, options: ScoringOptions
 ) -> tuple[tuple[str, ...], Predictions, list[str], failed_requests.Unseen]:
-  """Returns the codes to score, the predictions, notes on them, and answers without a picture.
+  """Returns the codes to score, the predictions, notes on them, and answers without an image.
 
   Errors are those of `score`.
   """
@@ -62,7 +62,7 @@ def _cleaned(
   unseen: failed_requests.Unseen,
   options: ScoringOptions,
 ) -> tuple[Predictions, list[str]]:
-  """Removes residue, but not from answers that saw no picture; a failed request that residue hid is missing."""
+  """Removes residue, but not from answers that saw no image; a failed request that residue hid is missing."""
   kept = {pair: predictions[pair[1]][pair[0]] for pairs in unseen.values() for pair in pairs}
 
   def restored(captions: Predictions, texts: Mapping[tuple[str, str], str]) -> Predictions:

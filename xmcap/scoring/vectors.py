@@ -1,7 +1,7 @@
-"""Embeddings of pictures and captions by any model, in a folder, for metrics that compare them.
+"""Embeddings of images and captions by any model, in a folder, for metrics that compare them.
 
   vectors.json                what made them: {"model": ..., "weights": ..., "preprocessing": ..., "prefix": ...}
-  pictures.npy, keys.txt      [N, D], and the N keys of the pictures, one per line
+  pictures.npy, keys.txt      [N, D], and the N keys of the images, one per line
   predictions/CODE.npy        [M, D] in the language CODE, and beside it CODE.jsonl: M lines of {"caption": ...}
   references/CODE.npy         the same; `xmcap embed` calls this folder `captions`
 
@@ -41,7 +41,7 @@ class Card(msgspec.Struct):
   Attributes:
     model: its name, for readers.
     weights: a hash or version of the weights.
-    preprocessing: how pictures and texts were prepared.
+    preprocessing: how images and texts were prepared.
     prefix: what was put before every caption, such as CLIPScore's "A photo depicts ".
   """
 
@@ -93,26 +93,26 @@ class Vectors:
       compared: what the hypotheses are compared with, of `images` and `references`.
 
     Raises:
-      UsageError: a picture or caption has no vector, or a file is malformed; vectors differ in width, have no length or
+      UsageError: an image or caption has no vector, or a file is malformed; vectors differ in width, have no length or
         have NaN or infinity; or a caption has two different ones, or all captions have the same.
     """
     filled = [place for place, text in enumerate(hypotheses) if text.strip()]
     kept = [[text for text in references[place] if text.strip()] for place in filled]
     if "references" not in compared:
       kept = [[] for _ in filled]
-    cosines = {name: np.zeros(len(keys)) for name in ("picture", "largest", "mean")}
+    cosines = {name: np.zeros(len(keys)) for name in ("image", "largest", "mean")}
     if not filled:
       return metrics.Cosines(**cosines)
     distinct = {hypotheses[place] for place in filled}
     captions = _Captions(self._folder, language, distinct.union(*kept), self.card.model)
-    images = _Pictures(self._folder, keys) if "pictures" in compared else None
+    images = _Images(self._folder, keys) if "pictures" in compared else None
     if images is not None:
       embedding_files.check_width(images.where, images.array, captions.where[0], captions.arrays[0])
     for part in _blocks([len(texts) + 2 for texts in kept], captions.width):
       places = np.array(filled[part])
       own = captions.take([hypotheses[place] for place in filled[part]])
       if images is not None:
-        cosines["picture"][places] = _products(own, images.take([keys[place] for place in filled[part]]))
+        cosines["image"][places] = _products(own, images.take([keys[place] for place in filled[part]]))
       counts = np.array([len(texts) for texts in kept[part]])
       if counts.any():
         rows = np.repeat(np.arange(len(own)), counts)
@@ -180,8 +180,8 @@ def read(
   return vectors if isinstance(vectors, Vectors) else Vectors(vectors)
 
 
-class _Pictures:
-  """The vectors of pictures."""
+class _Images:
+  """The vectors of images."""
 
   def __init__(self, folder: pathlib.Path, scored_keys: Sequence[str]):
     self.where = str(folder / embedding_files.PICTURES)
@@ -189,7 +189,7 @@ class _Pictures:
       raise UsageError(
         f"{self.where}: no such file, but a metric compares captions with pictures: embed them too"
       )
-    keys, self.array = embedding_files.map_pictures(folder)
+    keys, self.array = embedding_files.map_images(folder)
     self._place = {key: row for row, key in enumerate(keys)}
     missing = [key for key in scored_keys if key not in self._place]
     if missing:

@@ -236,7 +236,8 @@ def make(
   page, script, style = (
     elements.resource(name, "xmcap.serving") for name in ("page.html", "page.js", "page.css")
   )
-  style = elements.resource("colors.css") + elements.resource("base.css") + style
+  style = elements.resources("shared.css", "base.css") + style
+  script = elements.resource("shared.js") + script
   description = json.dumps(openapi.document(model, limits))
 
   def fixed(text: str, media_type: str):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # which imports jax
 
 
 class ServedCaptioner(Protocol):
-  """The part of `PictureCaptioner` that a server uses."""
+  """The part of `ImageCaptioner` that a server uses."""
 
   def best(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int, pad_to: int

@@ -1,5 +1,4 @@
 // The page of `xmcap serve`: sends pictures as soon as the server is ready, and shows captions as their lines arrive.
-const $ = (id) => document.getElementById(id);
 const FEW = 8; // languages that are all chosen at first
 const FIRST = ["en", "es", "ar", "hi", "th", "zh"]; // chosen at first of more
 const AT_ONCE = 4; // pictures that are sent at the same time
@@ -24,13 +23,6 @@ let sending = 0;
 
 class Unusable extends Error {} // a file of which no server makes captions
 
-function make(name, text, attributes = {}) {
-  const element = document.createElement(name);
-  element.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
-}
-
 // ---- what is asked for ----
 
 const boxes = () => [...document.querySelectorAll("[name=language]")];
@@ -39,7 +31,7 @@ const search = () => document.querySelector("[name=search]:checked").value;
 const draws = () => about.drawing.includes(search());
 
 function isComplete() {
-  if (checked().length) return !draws() || $("temperature").reportValidity();
+  if (checked().length) return !draws() || byId("temperature").reportValidity();
   problem("No language is chosen: choose at least one.");
 }
 
@@ -50,7 +42,7 @@ function searchWords(name) {
 
 function named(some, most = 8) {
   const parts = some.slice(0, most)
-    .map(({ code, name, native, direction }) => make("bdi", native, { lang: code, dir: direction, title: name }));
+    .map(({ code, name, native, direction }) => create("bdi", native, { lang: code, dir: direction, title: name }));
   const rest = some.length - parts.length;
   return [...parts.flatMap((part, place) => (place ? [", ", part] : [part])), rest > 0 ? ` and ${rest} more` : ""];
 }
@@ -64,83 +56,75 @@ function warn(line, others) {
 
 function showChosen() {
   const chosen = checked().map((code) => languages.get(code));
-  $("chosen").replaceChildren(...(chosen.length ? named(chosen) : ["none: choose one"]));
-  warn($("warning"), untrained(chosen));
-  $("heat").hidden = !draws();
+  byId("chosen").replaceChildren(...(chosen.length ? named(chosen) : ["none: choose one"]));
+  warn(byId("warning"), untrained(chosen));
+  byId("heat").hidden = !draws();
 }
 
 // The choice is that of the last visit, as long as the server offers the same.
 const offer = () => [...languages.keys(), ...about.searches].join();
 
 function kept() {
-  try {
-    const { offered, ...choice } = JSON.parse(localStorage.getItem(KEPT));
-    return offered === offer() ? choice : {};
-  } catch {
-    return {};
-  }
+  const { offered, ...choice } = readKept(KEPT) ?? {};
+  return offered === offer() ? choice : {};
 }
 
 function keep() {
-  const choice = { languages: checked(), search: search(), temperature: $("temperature").value };
-  try {
-    localStorage.setItem(KEPT, JSON.stringify({ offered: offer(), ...choice }));
-  } catch {
-    // The browser keeps nothing.
-  }
+  const choice = { languages: checked(), search: search(), temperature: byId("temperature").value };
+  writeKept({ [KEPT]: { offered: offer(), ...choice } });
 }
 
 function problem(text) {
-  $("problem").textContent = text;
-  $("problem").hidden = !text;
+  byId("problem").textContent = text;
+  byId("problem").hidden = !text;
 }
 
 function build() {
-  $("model").textContent = about.name;
+  byId("model").textContent = about.name;
   const size = Math.round(about.limits.upload_bytes / 2 ** 20);
   const pixels = Math.round(about.limits.pixels / 1e6);
-  $("formats").textContent = `JPEG, PNG, WebP, GIF or BMP; made smaller if over ${size} MiB or ${pixels} million pixels`;
+  byId("formats").textContent = `JPEG, PNG, WebP, GIF or BMP; made smaller if over ${size} MiB or ${pixels} million pixels`;
   const codes = about.languages.map(({ code }) => code);
   const usual = codes.filter((code) => codes.length <= FEW || FIRST.includes(code));
   const choice = { languages: usual.length ? usual : codes.slice(0, FEW), search: about.searches[0], ...kept() };
   for (const [place, some] of [["trained", about.languages], ["untrained", about.untrained]]) {
     for (const { code, name, native, direction } of some) {
-      const label = make("label", "", { class: "check", title: name });
-      const box = make("input", "", { type: "checkbox", name: "language", value: code });
+      const label = create("label", "", { className: "check", title: name });
+      const box = create("input", "", { type: "checkbox", name: "language", value: code });
       box.checked = choice.languages.includes(code);
-      const names = make("span", "");
-      names.append(make("bdi", native, { lang: code, dir: direction }));
-      if (name !== native) names.append(" ", make("small", name, { class: "soft" }));
+      const names = create("span");
+      names.append(create("bdi", native, { lang: code, dir: direction }));
+      if (name !== native) names.append(" ", create("small", name, { className: "soft" }));
       label.append(box, names);
-      $(place).append(label);
+      byId(place).append(label);
     }
   }
-  $("others").hidden = !about.untrained.length;
-  $("count").textContent = about.untrained.length;
+  byId("others").hidden = !about.untrained.length;
+  byId("count").textContent = about.untrained.length;
   for (const name of about.searches) {
-    const label = make("label", "");
-    const button = make("input", "", { type: "radio", name: "search", value: name });
+    const label = create("label");
+    const button = create("input", "", { type: "radio", name: "search", value: name });
     button.checked = name === choice.search;
-    label.append(button, make("span", searchWords(name)));
-    $("searches").append(label);
+    label.append(button, create("span", searchWords(name)));
+    byId("searches").append(label);
   }
-  if (choice.temperature) $("temperature").value = choice.temperature;
+  if (choice.temperature) byId("temperature").value = choice.temperature;
   showChosen();
 }
 
 // ---- the start of the server ----
 
 function showStart({ stage, compiled, programs, seconds, searches }) {
-  $("start").hidden = stage === "ready";
+  byId("start").hidden = stage === "ready";
   const can = searches.length
     ? `${searches.map(searchWords).join(", ")} can be used already.`
     : "Pictures wait until the first are compiled.";
-  $("stage").textContent = stage === "loading"
+  byId("stage").textContent = stage === "loading"
     ? "The model is being loaded. Pictures that you choose now wait for it."
     : `Compiling the model: ${compiled} of ${programs} programs in ${Math.round(seconds)} s. ${can}`;
-  $("compiled").max = programs;
-  if (stage === "loading") $("compiled").removeAttribute("value");
-  else $("compiled").value = compiled;
+  byId("compiled").max = programs;
+  if (stage === "loading") byId("compiled").removeAttribute("value");
+  else byId("compiled").value = compiled;
 }
 
 async function watch() {
@@ -149,8 +133,8 @@ async function watch() {
     try {
       about.start = (await (await fetch("v1/model")).json()).start;
     } catch {
-      $("stage").textContent = "The server has ended: its terminal says why.";
-      $("compiled").hidden = true;
+      byId("stage").textContent = "The server has ended: its terminal says why.";
+      byId("compiled").hidden = true;
       return;
     }
     sendAll();
@@ -162,7 +146,7 @@ async function watch() {
 function add(blob, name) {
   problem("");
   if (!isComplete()) return;
-  const card = $("card").content.cloneNode(true).firstElementChild;
+  const card = copyOf("card");
   const image = card.querySelector("img");
   image.src = URL.createObjectURL(blob);
   image.addEventListener("error", () => (image.hidden = true));
@@ -171,8 +155,8 @@ function add(blob, name) {
   card.querySelector(".remove").addEventListener("click", () => remove(card));
   card.querySelector(".remove").setAttribute("aria-label", `Remove ${name}`);
   Object.assign(card, { blob, name, found: new Map() });
-  $("cards").prepend(card);
-  $("gallery").hidden = false;
+  byId("cards").prepend(card);
+  byId("gallery").hidden = false;
   ask(card);
 }
 
@@ -181,9 +165,9 @@ function ask(card) {
   const codes = checked();
   card.stop = new AbortController();
   card.asked = { languages: codes, search: search(), stream: true };
-  if (draws()) card.asked.temperature = $("temperature").valueAsNumber;
+  if (draws()) card.asked.temperature = byId("temperature").valueAsNumber;
   card.found = new Map();
-  card.rows = new Map(codes.map((code) => [code, make("dd", "", { lang: code, class: "waiting" })]));
+  card.rows = new Map(codes.map((code) => [code, create("dd", "", { lang: code, className: "waiting" })]));
   const { search: name, temperature } = card.asked;
   card.querySelector(".how").textContent = searchWords(name) + (temperature ? `, temperature ${temperature}` : "");
   for (const part of card.querySelectorAll(".notices, .unlike")) part.hidden = true;
@@ -191,9 +175,9 @@ function ask(card) {
   card.querySelector(".again").disabled = true;
   card.querySelector("dl").replaceChildren(...codes.map((code) => {
     const { name, native, direction } = languages.get(code);
-    const row = make("div", "", { class: "row", dir: direction });
-    const term = make("dt", "", { title: name });
-    term.append(make("bdi", native, { lang: code }));
+    const row = create("div", "", { className: "row", dir: direction });
+    const term = create("dt", "", { title: name });
+    term.append(create("bdi", native, { lang: code }));
     row.append(term, card.rows.get(code));
     return row;
   }));
@@ -228,7 +212,7 @@ async function sendOne(card) {
 
 function failed(card, text) {
   const line = card.querySelector(".notices");
-  line.replaceChildren(make("bdi", card.name), /^(is|cannot) /.test(text) ? ` ${text}` : `: ${text}`);
+  line.replaceChildren(create("bdi", card.name), /^(is|cannot) /.test(text) ? ` ${text}` : `: ${text}`);
   line.hidden = false;
   for (const [code, row] of card.rows) if (!card.found.has(code)) row.parentElement.hidden = true;
 }
@@ -280,7 +264,7 @@ async function prepared(card) {
 
 async function redrawn(image, scale) {
   const [width, height] = [image.naturalWidth, image.naturalHeight].map((side) => Math.max(1, Math.floor(side * scale)));
-  const canvas = make("canvas", "", { width, height });
+  const canvas = create("canvas", "", { width, height });
   const context = canvas.getContext("2d");
   context.imageSmoothingQuality = "high";
   context.fillStyle = "white"; // behind what is transparent, as on the server
@@ -313,10 +297,7 @@ function save() {
   const rows = [...document.querySelectorAll(".card")].reverse().flatMap((card) =>
     [...card.found].map(([language, caption]) =>
       JSON.stringify({ "image/key": card.name.replace(/\.[^.]+$/, ""), language, caption })));
-  const link = make("a", "", { download: "captions.jsonl" });
-  link.href = URL.createObjectURL(new Blob(rows.map((row) => `${row}\n`), { type: "application/x-ndjson" }));
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  download("captions.jsonl", rows);
 }
 
 function remove(card) {
@@ -325,8 +306,8 @@ function remove(card) {
   card.stop.abort();
   URL.revokeObjectURL(card.querySelector("img").src);
   card.remove();
-  $("gallery").hidden = !next;
-  (next ?? $("files")).focus();
+  byId("gallery").hidden = !next;
+  (next ?? byId("files")).focus();
 }
 
 // ---- where pictures come from ----
@@ -360,29 +341,29 @@ document.querySelector(".settings").addEventListener("change", () => {
   showChosen();
   keep();
 });
-$("languages").addEventListener("click", ({ target }) => {
+byId("languages").addEventListener("click", ({ target }) => {
   if (!target.dataset.choose) return;
   const codes = target.dataset.choose === "all" ? about.languages.map(({ code }) => code) : [];
   for (const box of boxes()) box.checked = codes.includes(box.value);
   showChosen();
   keep();
 });
-$("files").addEventListener("change", () => {
-  addAll($("files").files);
-  $("files").value = "";
+byId("files").addEventListener("change", () => {
+  addAll(byId("files").files);
+  byId("files").value = "";
 });
-$("address-form").addEventListener("submit", (event) => {
+byId("address-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  addFrom($("address").value.trim());
+  addFrom(byId("address").value.trim());
 });
 document.addEventListener("dragover", (event) => {
   event.preventDefault();
-  $("drop").classList.add("over");
+  byId("drop").classList.add("over");
 });
-document.addEventListener("dragleave", (event) => event.relatedTarget || $("drop").classList.remove("over"));
+document.addEventListener("dragleave", (event) => event.relatedTarget || byId("drop").classList.remove("over"));
 document.addEventListener("drop", (event) => {
   event.preventDefault();
-  $("drop").classList.remove("over");
+  byId("drop").classList.remove("over");
   const { files } = event.dataTransfer;
   if (files.length) addAll(files);
   else addFrom(event.dataTransfer.getData("text/uri-list").split("\n")[0].trim());
@@ -392,6 +373,6 @@ document.addEventListener("paste", (event) => {
   if (files.length) addAll(files);
   else if (event.target.id !== "address") addFrom(event.clipboardData.getData("text").trim());
 });
-$("save").addEventListener("click", save);
-$("clear").addEventListener("click", () => document.querySelectorAll(".card").forEach(remove));
+byId("save").addEventListener("click", save);
+byId("clear").addEventListener("click", () => document.querySelectorAll(".card").forEach(remove));
 document.body.dataset.ready = "true";

@@ -47,7 +47,7 @@ _IMAGE = seqio.FeatureConverter.FeatureSpec(dtype=tf.uint8, rank=3)
 
 
 class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
-  """seqio's encoder-decoder converter with a picture, `encoder_image` uint8 [H, W, 3]; packing is not supported."""
+  """seqio's encoder-decoder converter with an image, `encoder_image` uint8 [H, W, 3]; packing is not supported."""
 
   TASK_FEATURES = {**seqio.EncDecFeatureConverter.TASK_FEATURES, "image": _IMAGE}
   MODEL_FEATURES = {**seqio.EncDecFeatureConverter.MODEL_FEATURES, "encoder_image": _IMAGE}
@@ -210,7 +210,7 @@ class Partitioner(partitioning.PjitPartitioner):
 def evaluation_mixture(mixture: str) -> str:
   """Registers MIXTURE_evaluation, for `t5x.eval` and `t5x.infer`, and returns its name.
 
-  Its tasks, one per language (and corpus, of several), hold each picture once with all its references, while the
+  Its tasks, one per language (and corpus, of several), hold each image once with all its references, while the
   mixture itself holds it once per caption. They are scored by CIDEr.
   """
   name = f"{mixture}_evaluation"
@@ -238,7 +238,7 @@ def evaluation_mixture(mixture: str) -> str:
 def _read_pictures(
   dataset: tf.data.Dataset, sequence_length: Mapping[str, int], part: registry.CorpusPart, language: str
 ) -> tf.data.Dataset:
-  """Maps record indices to examples of the pictures with captions in the language; the target is the first caption."""
+  """Maps record indices to examples of the images with captions in the language; the target is the first caption."""
   size, vocabulary = sequence_length["image"], part.corpus.vocabulary()
   prompt = tf.constant(vocabulary.prompt(language), tf.int32)
 
@@ -276,8 +276,8 @@ def caption_metrics(
   """CIDEr and CIDEr-D of one language's captions, as in `xmcap score`.
 
   Args:
-    targets: (image key, language, references) of each picture.
-    predictions: one caption per picture.
+    targets: (image key, language, references) of each image.
+    predictions: one caption per image.
   """
   references = {key: {language: texts} for key, language, texts in targets}
   captions = {key: {language: text} for (key, language, _), text in zip(targets, predictions, strict=True)}

@@ -21,7 +21,7 @@ from xmcap.training.hosts import watch
 class Feed:
   """The batches of a stream (see `loop.train`). This process reads and places only its own rows.
 
-  It waits at most `timeout` seconds for a batch (0: no limit), and lists pictures that the stream skips in `model_dir`.
+  It waits at most `timeout` seconds for a batch (0: no limit), and lists images that the stream skips in `model_dir`.
   """
 
   def __init__(self, stream: Any, mesh: Mesh, timeout: float, model_dir: str | os.PathLike):
@@ -40,7 +40,7 @@ class Feed:
     return sharding.numeric(self._wait_for(lambda: self.stream.batch(0, self.rows), "start"))
 
   def reading_rate(self, start_step: int) -> float:
-    """Pictures per second that this host can read, measured briefly; 0 if unknown."""
+    """Images per second that this host can read, measured briefly; 0 if unknown."""
     return self._wait_for(lambda: reading_rate(self.stream, len(self.rows), start_step), "start")
 
   def begin(self, start_step: int) -> None:

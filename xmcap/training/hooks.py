@@ -193,7 +193,7 @@ class Evaluate(Hook):
     run.progress.beside("evaluating", time.monotonic() - began)
 
   def _show_samples(self, run: Run) -> None:
-    """Writes the pictures and captions of evaluators that have `samples`."""
+    """Writes the images and captions of evaluators that have `samples`."""
     for number, evaluator in enumerate(self.evaluators):
       if samples := getattr(evaluator, "samples", None):
         name = getattr(evaluator, "prefix", "").rstrip("/") or f"evaluator_{number}"

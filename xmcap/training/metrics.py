@@ -257,7 +257,7 @@ class TrainingProgress:
     return summary
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, np.ndarray]) -> None:
-    """Writes Markdown and pictures, uint8 [N, H, W, 3], by name, to the writers that can show them."""
+    """Writes Markdown and images, uint8 [N, H, W, 3], by name, to the writers that can show them."""
     self._writer.show(step, texts, images)
 
   def event(self, kind: str, **facts: Any) -> None:

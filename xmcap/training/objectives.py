@@ -56,9 +56,9 @@ class CaptionObjective:
     return self.module.init(rng, image, batch["prompt_tokens"], batch["target_tokens"])
 
   def check(self, params: Any, stream: Any) -> None:
-    """Raises UsageError if a stream has stored vectors of pictures, and they are not those of the run's image tower.
+    """Raises UsageError if a stream has stored vectors of images, and they are not those of the run's image tower.
 
-    Two pictures are compared. The captioner that is trained on vectors will see pictures through this tower.
+    Two images are compared. The captioner that is trained on vectors will see images through this tower.
     """
     if not getattr(stream, "features", ""):
       return
@@ -79,7 +79,7 @@ class CaptionObjective:
       )
 
   def _pictures(self, batch: Batch) -> jax.Array:
-    """The pictures of a batch, or the stored vectors of its image tower; UsageError if they do not fit the tower."""
+    """The images of a batch, or the stored vectors of its image tower; UsageError if they do not fit the tower."""
     if "features" not in batch:
       return batch["image"]
     vit, stored = self.module.vit, batch["features"]

@@ -67,11 +67,11 @@ class Partitioning:
   """The shape of the mesh, and the rules that map logical axes to it.
 
   Attributes:
-    data: number of data-parallel groups, each with its own pictures, whose parameters are gathered for each layer; -1:
+    data: number of data-parallel groups, each with its own images, whose parameters are gathered for each layer; -1:
       all remaining devices.
-    fsdp: number of devices, each with its own pictures, that keep a layer's parameters sharded while it is computed;
+    fsdp: number of devices, each with its own images, that keep a layer's parameters sharded while it is computed;
       -1: all remaining devices of one slice or node (see `fast_domains`), up to `fsdp_limit`.
-    model: number of devices that share the work on each picture (heads, MLP and vocabulary are sharded).
+    model: number of devices that share the work on each image (heads, MLP and vocabulary are sharded).
     fsdp_limit: where `fsdp` is -1, its upper limit, of which it is a divisor; the remaining devices go to `data`.
     rules: replace `DEFAULT_RULES`; the meaning is t5x's.
     extra_rules: put before `rules`.

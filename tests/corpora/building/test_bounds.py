@@ -12,7 +12,7 @@ import zipfile
 import pytest
 from PIL import Image
 
-from xmcap.corpora.building import picture_check
+from xmcap.corpora.building import image_check
 from xmcap.corpora.building.problems import MAX_LISTED, Problems
 from xmcap.corpora.releases import cc3m35l, xm3600
 from xmcap.corpora.releases.translations import CocoParser
@@ -210,14 +210,14 @@ def test_jpeg_with_too_many_scans_is_refused(soon):
   data = progressive(5_000, 100_000)
   with pytest.raises(XmcapError, match="picture 'a': a JPEG of more than 256 scans"):
     images.decode(data, "a")
-  found = picture_check.examine(data, "a")
+  found = image_check.examine(data, "a")
   assert not found.data and found.kind == "too_many_pixels" and "over 256 scans" in found.what
 
 
 def test_jpeg_scan_limit_ignores_trailing_bytes():
   for extra in (0, 200):
     data = progressive(16, extra) + b"\xff\xda" * 1_000
-    assert images.decode(data, "a").shape == (16, 16, 3) and picture_check.examine(data, "a").data == data
+    assert images.decode(data, "a").shape == (16, 16, 3) and image_check.examine(data, "a").data == data
 
 
 @pytest.mark.parametrize("name", ["../a.jpg", "/a.jpg", "a/../../b.jpg", "C:\\a.jpg", "..\\a.jpg"])

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from xmcap.corpora.building import splits
+from xmcap.corpora.building.image_search import Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
-from xmcap.corpora.building.pictures import Wanted
 from xmcap.corpora.releases.cc3m35l import read_tsv
 from xmcap.errors import UsageError
 

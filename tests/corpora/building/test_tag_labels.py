@@ -29,19 +29,19 @@ def test_tag_label_needs_a_minimum_of_training_images():
   pictures += [picture(0, "猫:n", split="val")]  # counts for nothing
   made = tag_labels.make(pictures, "zh")
   assert made.counts == {"狗": 20}
-  assert made.pictures[-1] == ("val0", "val", [])
+  assert made.images[-1] == ("val0", "val", [])
 
 
 def test_tag_labels_are_sorted_by_image_count():
   made = tag_labels.make([picture(0, "乙:n 甲:n 丙:n"), picture(1, "甲:n")], "zh", least=1, most=2)
   assert list(made.counts.items()) == [("甲", 2), ("丙", 1)]
-  assert made.pictures[0] == ("train0", "train", ["甲", "丙"])
+  assert made.images[0] == ("train0", "train", ["甲", "丙"])
 
 
 def test_tag_labels_from_a_list_replace_the_rule():
   made = tag_labels.make([picture(0, "狗:n 的:u", ["树"], "test")], "zh", given=["树", "水", "狗"])
   assert made.counts == {"树": 0, "水": 0, "狗": 0}
-  assert made.pictures == [("test0", "test", ["树", "狗"])]
+  assert made.images == [("test0", "test", ["树", "狗"])]
 
 
 def test_human_tags_are_not_counted_for_machine_translations():

@@ -9,7 +9,7 @@ from xmcap.errors import UsageError
 
 
 def choose(source, count):
-  return emoji_choice.choose(source.cldr.names, source.pictures, count, optional=("mi", "quz"))
+  return emoji_choice.choose(source.cldr.names, source.images, count, optional=("mi", "quz"))
 
 
 def tags(source, count):
@@ -53,10 +53,10 @@ def test_emoji_names_that_are_lists_are_left_out(source, monkeypatch):
 def test_emoji_with_similar_images_are_left_out(source):
   class Same:
     def draw(self, emoji):
-      return source.pictures.draw("\U0001f300")
+      return source.images.draw("\U0001f300")
 
   with pytest.raises(UsageError, match="only 1 distinguishable emoji"):
-    choose(dataclasses.replace(source, pictures=Same()), 2)
+    choose(dataclasses.replace(source, images=Same()), 2)
 
 
 @pytest.mark.parametrize("character", ["🏽", "🇨", "7", "a", "🕐", "👍🏽"])

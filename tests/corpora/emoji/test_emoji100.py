@@ -38,8 +38,8 @@ def drawn(source, monkeypatch):
   }
   names["de"]["\U0001f305"] = "EN Thing 5"  # as in English, but for case
   pattern = source.cldr.standard["en"]
-  other = _Other(source.pictures)
-  artists = {"noto": source.pictures, "twemoji": other, "openmoji": other}
+  other = _Other(source.images)
+  artists = {"noto": source.images, "twemoji": other, "openmoji": other}
   drawn = sources.EmojiSource(
     "npm", cldr.Cldr(names, {}, dict.fromkeys(names, pattern), {}), sources.Common(artists.values()), artists
   )

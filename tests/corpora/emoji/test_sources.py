@@ -25,8 +25,8 @@ def command(tmp_path, monkeypatch):
 def read_nothing(monkeypatch):
   monkeypatch.setattr(emoji_sources.cldr, "read_xml", lambda folder: f"xml {folder.name}")
   monkeypatch.setattr(emoji_sources.cldr, "read_json", lambda folder: f"json {folder.name}")
-  monkeypatch.setattr(emoji_sources.emoji_pictures, "FontPictures", lambda path: f"font {path.name}")
-  monkeypatch.setattr(emoji_sources.emoji_pictures, "FilePictures", lambda path: f"files {path.name}")
+  monkeypatch.setattr(emoji_sources.emoji_images, "FontImages", lambda path: f"font {path.name}")
+  monkeypatch.setattr(emoji_sources.emoji_images, "FileImages", lambda path: f"files {path.name}")
 
 
 DPKG = """
@@ -49,7 +49,7 @@ def test_emoji_sources_prefer_installed_packages(tmp_path, command):
   (tree / "usr/share/fonts/truetype/noto").mkdir(parents=True)
   (tree / "usr/share/fonts/truetype/noto/NotoColorEmoji.ttf").write_text("")
   found = emoji_sources.find("auto", tmp_path / "cache", root=tree)
-  assert (found.way, found.cldr, found.pictures) == ("installed", "xml common", "font NotoColorEmoji.ttf")
+  assert (found.way, found.cldr, found.images) == ("installed", "xml common", "font NotoColorEmoji.ttf")
 
 
 def test_emoji_sources_fetch_debian_packages_without_root(tmp_path, command):
@@ -73,7 +73,7 @@ def test_emoji_sources_fall_back_to_npm(tmp_path, command):
   command("apt-get", "echo 'E: Unable to locate package' >&2; exit 100")
   command("npm", NPM)
   found = emoji_sources.find("auto", tmp_path / "cache", root=tmp_path / "absent")
-  assert (found.way, found.cldr, found.pictures) == ("npm", "json npm", "files 64")
+  assert (found.way, found.cldr, found.images) == ("npm", "json npm", "files 64")
   tree = tmp_path / "cache" / "npm" / "emoji-datasource-google"
   assert sorted(str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()) == [
     "a.json",

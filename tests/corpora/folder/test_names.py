@@ -5,7 +5,7 @@ import unicodedata
 
 from tests.corpora.folder.test_build import held, jpeg, made, write_table
 from xmcap.corpora.folder.split_choice import SplitRule
-from xmcap.evaluation import picture_files
+from xmcap.evaluation import image_files
 from xmcap.files import keys
 from xmcap.pages.report import pictures
 
@@ -50,7 +50,7 @@ def test_image_keys_in_any_script_match_predictions(tmp_path):
   assert found["1"] == "ห้าง" and found["0"].startswith("عکس_۱-") and found["2"].startswith("Qosqo_ñan_1_-")
   assert found["3"] != found["4"] and found["3"].startswith("猫-")
   assert problems.counts == {"renamed_key": 4} and all(map(keys.is_key, found.values()))
-  of_captions = picture_files.keys(picture_files.find([f"{photos}/**/*.jpg"]), "key")
+  of_captions = image_files.keys(image_files.find([f"{photos}/**/*.jpg"]), "key")
   assert sorted(of_captions) == sorted(found.values())
   assert pictures.find_all(photos, found.values()).keys() == set(found.values())
 

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
-from xmcap.corpora.building.pictures import ByPath
+from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import images, records

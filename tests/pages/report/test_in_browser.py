@@ -331,19 +331,6 @@ def test_axes_have_round_numbers_that_reach_both_ends(axes, lowest, highest, exp
   assert axes.evaluate("([a, b]) => ticks(a, b)", [lowest, highest]) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-  "lowest, highest, expected",
-  [
-    (0.02, 30, [0.01, 0.1, 1, 10, 100]),
-    (1.5, 8, [1, 2, 5, 10]),
-    (1e-8, 1e4, [1e-8, 1e-6, 1e-4, 1e-2, 1, 100, 10000]),
-    (5, 5, [5, 10]),
-  ],
-)
-def test_ticks_of_a_logarithmic_axis(axes, lowest, highest, expected):
-  assert axes.evaluate("([a, b]) => logTicks(a, b)", [lowest, highest]) == pytest.approx(expected)
-
-
 def test_numbers_of_ticks_are_short(axes):
   values = [0, 0.25, 0.002, 2.5e-5, 900, 1200, 20000, 2.5e6]
   texts = ["0", "0.25", "2e-3", "2.5e-5", "900", "1.2k", "20k", "2.5M"]

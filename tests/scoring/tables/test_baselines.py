@@ -6,7 +6,7 @@ from xmcap import languages, papers
 from xmcap.digests import of_images
 from xmcap.errors import UsageError
 from xmcap.scoring import score
-from xmcap.scoring.baselines import check_pictures, read_baseline, with_beside, with_published
+from xmcap.scoring.baselines import check_images, read_baseline, with_beside, with_published
 
 _REFERENCES = {"k1": {"en": ["a dog"], "de": ["ein Hund"]}, "k2": {"en": ["two cats"], "de": ["Katzen"]}}
 _PREDICTIONS = {"k1": {"en": "a dog", "de": "Hund"}, "k2": {"en": "a cat", "de": "Katze"}}
@@ -97,10 +97,10 @@ def test_notes_of_the_baseline_are_carried(folder):
 
 def test_baseline_paper_is_refused_for_other_images(monkeypatch):
   with pytest.raises(UsageError, match="on the 3,600 pictures of XM3600, and the references are for other"):
-    check_pictures("paper", _REFERENCES)
-  check_pictures("a folder", _REFERENCES)
+    check_images("paper", _REFERENCES)
+  check_images("a folder", _REFERENCES)
   monkeypatch.setattr(papers, "XM3600_IMAGES", of_images(_REFERENCES))
-  check_pictures("paper", _REFERENCES)
+  check_images("paper", _REFERENCES)
 
 
 def test_published_rows_are_as_printed():

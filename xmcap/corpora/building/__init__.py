@@ -1,1 +1,1 @@
-"""What all builders of records share: annotations, pictures, problems, splits and the working folder."""
+"""What all builders of records share: annotations, images, problems, splits and the working folder."""

@@ -1,6 +1,6 @@
 """`annotations.jsonl`: tags and sentences of a corpus with the words and parts of speech of its release.
 
-A line is about one picture, whether its pixels were found or not:
+A line is about one image, whether its pixels were found or not:
 
   {"image/key": "COCO_val2014_000000000042", "split": "val", "tags": {"zh": ["狗"]}, "sentences": [
     {"language": "zh", "source": "human", "text": "一只狗", "words": ["一", "只", "狗"], "parts": ["m", "q", "n"]}]}
@@ -23,7 +23,7 @@ NAME = "annotations.jsonl"
 
 
 class Sentence(msgspec.Struct, omit_defaults=True):
-  """A sentence about a picture; `source` as in `records.SOURCES`, `parts` of speech one a word, "" where unknown."""
+  """A sentence about an image; `source` as in `records.SOURCES`, `parts` of speech one a word, "" where unknown."""
 
   language: str
   source: str
@@ -33,7 +33,7 @@ class Sentence(msgspec.Struct, omit_defaults=True):
 
 
 class Annotated(msgspec.Struct):
-  """A picture: its split, tags by language, and sentences, of each language and source in their order."""
+  """An image: its split, tags by language, and sentences, of each language and source in their order."""
 
   key: str = msgspec.field(name="image/key")
   split: str
@@ -49,7 +49,7 @@ def write(folder: pathlib.Path, images: Iterable[Annotated]) -> None:
 
 
 def read(path: str | os.PathLike) -> Iterator[Annotated]:
-  """Yields the pictures of a file; UsageError where it is absent or a line is of another form."""
+  """Yields the images of a file; UsageError where it is absent or a line is of another form."""
   decoder = msgspec.json.Decoder(Annotated)
   with Input(path) as source:
     for number, line in source.raw_lines():

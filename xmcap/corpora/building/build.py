@@ -1,13 +1,13 @@
 """Builds a corpus from a release, on all cores, in constant memory; a killed build resumes where it stopped.
 
-  1. The corpus gives its splits: it lists and finds their pictures, and sorts the captions by shard.
+  1. The corpus gives its splits: it lists and finds their images, and sorts the captions by shard.
   2. Each shard becomes one file of records (`Split.make`).
 
 OUT/.build has the intermediate files until the end. The bytes of OUT depend only on the release and the options, not on
 the number of processes, on kills, or on timing. OUT contains the records with TFDS's metadata, and
 
   problems.jsonl  each problem: `kind`, `where`, `what`
-  NAME.json       options, inputs, counts of lines, captions and pictures; written last, so it marks a complete corpus
+  NAME.json       options, inputs, counts of lines, captions and images; written last, so it marks a complete corpus
 """
 
 import abc
@@ -81,7 +81,7 @@ class BuildReport:
   """The result of a build.
 
   Attributes:
-    splits: split -> `lines`, `captions`, `records`, and numbers of pictures `listed`, `found`, `missing`, `broken`.
+    splits: split -> `lines`, `captions`, `records`, and numbers of images `listed`, `found`, `missing`, `broken`.
     held: whether the folder already had the corpus.
     what: what the inputs are called.
   """

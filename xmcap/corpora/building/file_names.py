@@ -1,6 +1,6 @@
 """Names and URLs of the published files of the releases.
 
-The URLs are from the project page of Crossmodal-3600 (captions, pictures and translations), MSCOCO's download page, and
+The URLs are from the project page of Crossmodal-3600 (captions, images and translations), MSCOCO's download page, and
 Karpathy's page of "Deep visual-semantic alignments". The command line imports this module, so it must stay light.
 """
 

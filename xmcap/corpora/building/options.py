@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from xmcap.corpora.building import picture_check
+from xmcap.corpora.building import image_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.data.skipped_images import ON_BAD
 from xmcap.errors import UsageError
@@ -13,26 +13,26 @@ from xmcap.reading import lines
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """Options of a build; see `Problems` and `picture_check.examine`. UsageError if one is out of range.
+  """Options of a build; see `Problems` and `image_check.examine`. UsageError if one is out of range.
 
   Attributes:
     on_bad: whether problems are skipped or stop the build.
-    image_size: shorter side in pixels to which larger pictures are scaled; None: they are not.
-    quality: JPEG quality of scaled pictures.
-    shard_pictures: pictures per file of records.
+    image_size: shorter side in pixels to which larger images are scaled; None: they are not.
+    quality: JPEG quality of scaled images.
+    shard_pictures: images per file of records.
     chunk_bytes: bytes of captions that are parsed at a time.
   """
 
   on_bad: str = "skip"
   image_size: int | None = None
-  quality: int = picture_check.DEFAULT_QUALITY
+  quality: int = image_check.DEFAULT_QUALITY
   shard_pictures: int = 2_048
   chunk_bytes: int = lines.CHUNK_BYTES
 
   def __post_init__(self):
     if self.on_bad not in ON_BAD:
       raise UsageError(f"--on_bad={self.on_bad}: choose {' or '.join(ON_BAD)}")
-    least = picture_check.MIN_SIDE
+    least = image_check.MIN_SIDE
     if self.image_size is not None and not least <= self.image_size <= 8192:
       raise UsageError(f"--image_size={self.image_size}: give a number from {least} to 8192")
     if not 1 <= self.quality <= 95:

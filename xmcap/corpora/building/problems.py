@@ -38,7 +38,7 @@ KINDS: Mapping[str, ProblemKind] = {
   "control_characters": ProblemKind("use", "captions with control characters, which are removed"),
   "bom": ProblemKind("use", "files that begin with a byte order mark"),
   "crlf": ProblemKind("use", "lines that end in CR LF"),
-  # Pictures.
+  # Images.
   "missing": ProblemKind("skip", "missing pictures"),
   "same_name": ProblemKind("skip", "lines whose picture's name several pictures have: give the folder too"),
   "ambiguous": ProblemKind("skip", "samples with several pictures, or with a file twice"),
@@ -90,7 +90,7 @@ class Problems:
     self.listed: list[tuple[str, str, str]] = []
 
   def add(self, kind: str, where: str, detail: str = "") -> None:
-    """Counts a problem at a place (file and line, or the picture's key); `detail` is an optional description.
+    """Counts a problem at a place (file and line, or the image's key); `detail` is an optional description.
 
     XmcapError if the kind's rule is `skip` and `on_bad` is `stop`, or if there are too many to list.
     """

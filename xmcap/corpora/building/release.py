@@ -12,7 +12,7 @@ from xmcap.files import files
 
 
 def as_line(record: Record) -> bytes:
-  """Returns the line of captions.jsonl for a picture, including the newline."""
+  """Returns the line of captions.jsonl for an image, including the newline."""
   line: dict[str, Any] = {"image/key": record.key, "image/locale": record.locale}
   for caption in record.captions:
     line.setdefault(caption.language, {"caption": []})["caption"].append(caption.text)
@@ -20,7 +20,7 @@ def as_line(record: Record) -> bytes:
 
 
 def write_release(directory: str | os.PathLike, records: Iterable[Record]) -> None:
-  """Writes a release of PNG pictures into its own folder, replacing an old one.
+  """Writes a release of PNG images into its own folder, replacing an old one.
 
   The folder gets its name only when it is complete. Each language is `{"caption": [...]}`, without XM3600's lists of
   tokenised captions, which any tokeniser can make.

@@ -1,11 +1,11 @@
-"""Selects pictures from where languages are spoken, as XM3600's were from Open Images.
+"""Selects images from where languages are spoken, as XM3600's were from Open Images.
 
-Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.2: for each language 100 pictures from an area where
+Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.2: for each language 100 images from an area where
 it is spoken. A greedy algorithm begins with the language that has the smallest pool of candidates. If a pool has too
-few, pictures come from a country where the language is spoken, then from such a continent, then from anywhere. Each
-picture is selected for one language, which becomes its `image/locale`.
+few, images come from a country where the language is spoken, then from such a continent, then from anywhere. Each
+image is selected for one language, which becomes its `image/locale`.
 
-The paper does not say in which order the pictures of a pool are taken; here a hash of seed and key decides.
+The paper does not say in which order the images of a pool are taken; here a hash of seed and key decides.
 `places.json` has the countries in which each of the 36 languages has an official status (CLDR), and the continents of
 countries; the paper does not print its own table.
 """
@@ -30,7 +30,7 @@ from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
 LEVELS: tuple[str, ...] = ("area", "country", "continent", "world")
-"""How near to its language a picture was taken, the nearest first."""
+"""How near to its language an image was taken, the nearest first."""
 
 _KEYS = ("image/key", "key", "ImageID")  # the last as in Open Images
 _COUNTRY = re.compile("[A-Z]{2}", re.ASCII)
@@ -44,7 +44,7 @@ def _places() -> Mapping[str, Mapping[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class ImageOrigin:
-  """Where pictures were taken: languages of the area, ISO 3166 code of the country, continent; "" if unknown."""
+  """Where images were taken: languages of the area, ISO 3166 code of the country, continent; "" if unknown."""
 
   languages: frozenset[str]
   country: str
@@ -53,7 +53,7 @@ class ImageOrigin:
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-  """Pictures to select from: their keys, the index of each one's place, and the places."""
+  """Images to select from: their keys, the index of each one's place, and the places."""
 
   keys: Sequence[str]
   place_of: np.ndarray
@@ -62,7 +62,7 @@ class Candidates:
 
 @dataclasses.dataclass(frozen=True)
 class Selected:
-  """A picture, the language for which it was selected, and how near it was taken (`LEVELS`)."""
+  """An image, the language for which it was selected, and how near it was taken (`LEVELS`)."""
 
   key: str
   language: str
@@ -72,7 +72,7 @@ class Selected:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-  """The pictures in the order of selection; `pools` is language -> candidates in its area, or else its countries."""
+  """The images in the order of selection; `pools` is language -> candidates in its area, or else its countries."""
 
   pictures: Sequence[Selected]
   pools: Mapping[str, int]
@@ -94,13 +94,13 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
 
 
 def read_candidates(path: str | os.PathLike) -> Candidates:
-  """Reads pictures from CSV with a header line, one line a picture.
+  """Reads images from CSV with a header line, one line an image.
 
   Columns: `image/key` (or `key`, `ImageID`), and `languages` (codes of those spoken in the area, apart by spaces) or
   `country` (ISO 3166, two letters), or both; `continent` is known from the country, and may be given for those without.
 
   Raises:
-    UsageError: no such columns, an unknown language, country or continent, a key twice, or no picture.
+    UsageError: no such columns, an unknown language, country or continent, a key twice, or no image.
   """
   continents = {name.lower(): name for name in _places()["continents"]}
   continent_of = {
@@ -156,14 +156,14 @@ def select(
   seed: int = 0,
   countries: Mapping[str, frozenset[str]] | None = None,
 ) -> Selection:
-  """Selects `count` pictures for each language; equal candidates and seed give equal pictures, in any order of lines.
+  """Selects `count` images for each language; equal candidates and seed give equal images, in any order of lines.
 
   Args:
     languages: the languages.
     countries: as `countries_of_languages` returns; None: those that come with xmcap.
 
   Raises:
-    UsageError: too few pictures, or a language without countries.
+    UsageError: too few images, or a language without countries.
   """
   countries = countries_of_languages() if countries is None else countries
   if lacking := [language for language in languages if language not in countries]:
@@ -262,7 +262,7 @@ def write(path: str | os.PathLike, selection: Selection) -> None:
 
 
 def table(selection: Selection) -> str:
-  """Returns for each language its pool and the pictures of each level, in the order of selection."""
+  """Returns for each language its pool and the images of each level, in the order of selection."""
   counts = collections.Counter((image.language, image.level) for image in selection.pictures)
   order = dict.fromkeys(image.language for image in selection.pictures)
   lines = [

@@ -1,7 +1,7 @@
-"""Sorts the captions of a release by picture, on disk.
+"""Sorts the captions of a release by image, on disk.
 
 A release may be sorted by language, and it does not fit in memory. So each chunk of lines becomes a database ordered by
-picture, and a shard collects its captions from all of them.
+image, and a shard collects its captions from all of them.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _PACKED_TO = 10  # approximate compression ratio
 
 
 class CaptionRow(NamedTuple):
-  """A caption: position of its picture, number there, indices into LANGUAGES and SOURCES, line in the file, text."""
+  """A caption: position of its image, number there, indices into LANGUAGES and SOURCES, line in the file, text."""
 
   picture: int
   number: int
@@ -56,7 +56,7 @@ class Spilled:
   lines: int
 
   def captions(self, places: range) -> list[CaptionRow]:
-    """Returns the captions of some pictures, sorted by picture, number, language, source, then line."""
+    """Returns the captions of some images, sorted by image, number, language, source, then line."""
     rows: list[CaptionRow] = []
     for chunk in range(self.chunks):
       with databases.reading(_path(self.folder, self.split, chunk)) as database:

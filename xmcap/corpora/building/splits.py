@@ -1,4 +1,4 @@
-"""A split of a release: the pictures that it should have, in one file per shard, and the records made of them."""
+"""A split of a release: the images that it should have, in one file per shard, and the records made of them."""
 
 import collections
 import dataclasses
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from xmcap import languages
-from xmcap.corpora.building import picture_check
+from xmcap.corpora.building import image_check
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.spill import Spilled
 from xmcap.data.records import SOURCES, Caption, Record
@@ -26,11 +26,11 @@ _WANTED = msgspec.json.Decoder(list[Wanted])
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """A split: the list of its pictures, where they are searched for, and their captions. Made by `write`. Picklable.
+  """A split: the list of its images, where they are searched for, and their captions. Made by `write`. Picklable.
 
   Attributes:
     folder: has a file with the list of each shard, and receives one with its result.
-    count: number of pictures.
+    count: number of images.
     lines: number of lines of captions that were read.
     captions: captions in addition to those in the list.
   """
@@ -45,16 +45,16 @@ class Split:
 
   @property
   def shards(self) -> int:
-    """Number of shards; the last one may have fewer pictures."""
+    """Number of shards; the last one may have fewer images."""
     return -(-self.count // self.options.shard_pictures)
 
   def places(self, shard: int) -> range:
-    """Returns the positions of a shard's pictures."""
+    """Returns the positions of a shard's images."""
     start = shard * self.options.shard_pictures
     return range(start, min(start + self.options.shard_pictures, self.count))
 
   def wanted(self, shard: int) -> list[Wanted]:
-    """Returns the pictures of a shard, in order."""
+    """Returns the images of a shard, in order."""
     return _WANTED.decode(_path(self.folder, self.name, shard, "listing").read_bytes())
 
   def make(self, shard: int) -> Iterator[Record]:
@@ -77,7 +77,7 @@ class Split:
   def collect(self, problems: Problems) -> collections.Counter[str]:
     """Adds the problems of all shards, which must be made, to `problems`.
 
-    Returns the number of captions, and of pictures `listed`, `found`, `missing` and `broken`.
+    Returns the number of captions, and of images `listed`, `found`, `missing` and `broken`.
     """
     tally: collections.Counter[str] = collections.Counter()
     for shard in range(self.shards):
@@ -111,7 +111,7 @@ class Split:
       tally["broken"] += 1
       problems.add("truncated", entry.key, str(error))
       return b""
-    examined = picture_check.examine(data, entry.key, self.options.image_size, self.options.quality)
+    examined = image_check.examine(data, entry.key, self.options.image_size, self.options.quality)
     tally["found" if examined.data else "broken"] += 1
     if examined.kind:
       problems.add(examined.kind, entry.key, examined.what)
@@ -121,7 +121,7 @@ class Split:
 def write(
   work: BuildInProgress, name: str, listing: Iterable[Wanted], images: ImageSearch, lines: int = 0
 ) -> Split:
-  """Writes the list of a split's pictures; they are searched for in `images`."""
+  """Writes the list of a split's images; they are searched for in `images`."""
   size, count, left = work.options.shard_pictures, 0, iter(listing)
   while of_shard := list(itertools.islice(left, size)):
     files.write_bytes(_path(work.folder, name, count // size, "listing"), msgspec.json.encode(of_shard))

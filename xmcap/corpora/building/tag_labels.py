@@ -1,7 +1,7 @@
-"""Labels for tagging, and the labels of each picture, out of tags and sentences.
+"""Labels for tagging, and the labels of each image, out of tags and sentences.
 
 Chinese (Li et al., COCO-CN, section IV-A): labels are the tags, and the words of sentences with a part of speech n*, or
-a* and v* with at least two characters, if at least 20 training pictures have them. Parts of speech are those of the
+a* and v* with at least two characters, if at least 20 training images have them. Parts of speech are those of the
 release, else of `jieba.posseg`. In other languages, labels are the most frequent lower-case words of at least three
 letters, without stop words (only English has some).
 """
@@ -26,7 +26,7 @@ from xmcap.grid import Grid
 from xmcap.reading.inputs import Input
 
 LEAST = 20
-"""Training pictures that a label needs, in the paper."""
+"""Training images that a label needs, in the paper."""
 
 TRAIN = "train"
 _WORDS = regex.compile(r"\p{L}[\p{L}\p{M}'’-]*")
@@ -55,25 +55,25 @@ _ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 @dataclasses.dataclass(frozen=True)
 class TagLabels:
-  """The labels, and those of every picture.
+  """The labels, and those of every image.
 
   Attributes:
-    counts: label -> training pictures that have it, most frequent first, equal ones by their characters.
-    pictures: (key, split, labels in the order of `counts`) of each picture, also of those without any.
+    counts: label -> training images that have it, most frequent first, equal ones by their characters.
+    images: (key, split, labels in the order of `counts`) of each image, also of those without any.
   """
 
   counts: dict[str, int]
-  pictures: list[tuple[str, str, list[str]]]
+  images: list[tuple[str, str, list[str]]]
 
   def table(self) -> str:
-    """Returns a text: training pictures per label, and for each split labels per picture and pictures without one."""
+    """Returns a text: training images per label, and for each split labels per image and images without one."""
     counts = list(self.counts.values()) or [0]
     mean = sum(counts) / len(counts)
     span = f"{min(counts):,} to {max(counts):,}, mean {mean:.1f}"
     first = f"{len(self.counts):,} labels; training pictures a label: {span}"
     lines = []
-    for split in dict.fromkeys(split for _, split, _ in self.pictures):
-      sizes = [len(labels) for _, of, labels in self.pictures if of == split]
+    for split in dict.fromkeys(split for _, split, _ in self.images):
+      sizes = [len(labels) for _, of, labels in self.images if of == split]
       lines.append((split, f"{len(sizes):,}", f"{sum(sizes) / len(sizes):.2f}", f"{sizes.count(0):,}"))
     grid = Grid(("split", "pictures", "labels/picture", "without one"), tuple(lines))
     return f"{first}\n\n{grid.text()}"
@@ -88,17 +88,17 @@ def make(
   least: int = LEAST,
   most: int | None = None,
 ) -> TagLabels:
-  """Chooses the labels, and assigns them to the pictures.
+  """Chooses the labels, and assigns them to the images.
 
   Args:
     language: code of the language of tags and sentences.
     source: source of the sentences, of `records.SOURCES`; tags are only used with `human`.
     given: labels to use instead of the rule.
-    least: training pictures that a label needs.
+    least: training images that a label needs.
     most: keep only so many, the most frequent; None: all.
 
   Raises:
-    UsageError: no picture is in the split `train`, or none has a label.
+    UsageError: no image is in the split `train`, or none has a label.
   """
   candidates = [(image.key, image.split, _candidates(image, language, source)) for image in images]
   train = [of_image for _, split, of_image in candidates if split == TRAIN]
@@ -123,7 +123,7 @@ def make(
 
 
 def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
-  """Yields the pictures of a corpus, from `annotations.jsonl` or its records; UsageError if it has neither."""
+  """Yields the images of a corpus, from `annotations.jsonl` or its records; UsageError if it has neither."""
   path = addresses.join(directory, annotations.NAME)
   if addresses.is_file(path):
     with addresses.local_copy(path) as copy:
@@ -148,11 +148,11 @@ def read(path: str | os.PathLike) -> list[str]:
 
 
 def write(folder: pathlib.Path, made: TagLabels, language: str) -> None:
-  """Writes `labels.txt`, one a line, and `SPLIT.jsonl` with the labels of each picture."""
+  """Writes `labels.txt`, one a line, and `SPLIT.jsonl` with the labels of each image."""
   files.make_folder(folder)
   files.write_text(folder / "labels.txt", "".join(f"{label}\n" for label in made.counts))
-  for split in dict.fromkeys(split for _, split, _ in made.pictures):
-    rows = ((key, language, labels) for key, of, labels in made.pictures if of == split)
+  for split in dict.fromkeys(split for _, split, _ in made.images):
+    rows = ((key, language, labels) for key, of, labels in made.images if of == split)
     write_lines(folder / f"{split}.jsonl", rows)
 
 

@@ -5,8 +5,8 @@ The definitions reproduce the published figures of COCO-CN:
 - Words are the release's. A word is punctuation if its part of speech begins with w, or, without a part of speech, if
   it has only punctuation and signs. Lengths and vocabulary leave out punctuation, and count only sentences by people
   (source `human`). Characters are Unicode code points of these words.
-- Repeated tags count each time; the mean is over the pictures that have tags.
-- Labels are those of `tag_labels.make`, at 20 training pictures.
+- Repeated tags count each time; the mean is over the images that have tags.
+- Labels are those of `tag_labels.make`, at 20 training images.
 """
 
 import collections
@@ -55,7 +55,7 @@ class Counts:
     words, characters: number in a sentence by people, without punctuation -> sentences.
     vocabulary: distinct words of these.
     tags: tag -> how often it was given.
-    tagged: number of tags -> pictures that have so many; pictures without tags are left out.
+    tagged: number of tags -> images that have so many; images without tags are left out.
   """
 
   split: str
@@ -68,7 +68,7 @@ class Counts:
   tagged: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
   def add(self, image: Annotated) -> None:
-    """Counts a picture."""
+    """Counts an image."""
     self.pictures += 1
     for sentence in image.sentences:
       if sentence.language != LANGUAGE:

@@ -1,4 +1,4 @@
-"""Checks a built corpus: reads every record, decodes every picture and looks at every caption.
+"""Checks a built corpus: reads every record, decodes every image and looks at every caption.
 
 `preflight.py` checks a sample before a run; this checks everything, on all cores, and lists its findings. A record that
 a run cannot use is an error. An odd caption is only a warning, because among millions of machine translations some are
@@ -83,12 +83,12 @@ class SplitFindings:
   """The findings in a split; `str()` gives a summary for display.
 
   Attributes:
-    bytes: total size of the stored pictures.
-    formats: `JPEG` and so on -> number of pictures.
+    bytes: total size of the stored images.
+    formats: `JPEG` and so on -> number of images.
     counts: kind -> number of findings.
     by_language: kind -> language -> number of findings in captions.
     bad: number of unusable records.
-    sides: shortest and longest side of any picture, in pixels; 0 if none could be decoded.
+    sides: shortest and longest side of any image, in pixels; 0 if none could be decoded.
     first: kind -> its first finding.
   """
 

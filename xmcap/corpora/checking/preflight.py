@@ -22,22 +22,22 @@ class SplitSample:
   """A sample of a split.
 
   Attributes:
-    pictures: number of records in the split.
+    images: number of records in the split.
     looked_at: number of records in the sample.
     captions: language of the stream -> captions of the sample.
     missing: languages of the stream without captions in the sample; of several corpora, in that of any.
   """
 
-  pictures: int
+  images: int
   looked_at: int
   captions: Mapping[str, Sequence[str]]
   missing: tuple[str, ...]
 
 
 def read_split(stream: Any) -> SplitSample:
-  """Reads a sample of a stream's split, including the first and the last record, and decodes the pictures of these two.
+  """Reads a sample of a stream's split, including the first and the last record, and decodes the images of these two.
 
-  Of several corpora, it does so for each. XmcapError names a damaged record or picture.
+  Of several corpora, it does so for each. XmcapError names a damaged record or image.
   """
   captions: dict[str, list[str]] = {}
   is_stored = bool(getattr(stream, "features", ""))
@@ -51,7 +51,7 @@ def _read_part(
 ) -> tuple[int, list[str]]:
   """Adds the captions of a sample; returns the number of its records, and the languages without a caption.
 
-  No picture is decoded if `image_size` is None.
+  No image is decoded if `image_size` is None.
   """
   source, missing = part.source, list(part.weights)
   seen: set[int] = set()

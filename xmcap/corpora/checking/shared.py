@@ -1,6 +1,6 @@
-"""Finds pictures that two corpora share, by id and by bytes, to detect test pictures in training data.
+"""Finds images that two corpora share, by id and by bytes, to detect test images in training data.
 
-Two records share a picture if their keys are equal (MSCOCO ids in any form: `COCO_val2014_000000000042` is
+Two records share an image if their keys are equal (MSCOCO ids in any form: `COCO_val2014_000000000042` is
 `000000000042`), or if the SHA-256 hashes of their images are equal. A resized or re-encoded image has other bytes and
 is found only by its id. Ids and hashes are in an sqlite file, so memory does not grow with the corpora.
 """
@@ -42,7 +42,7 @@ FROM pictures AS one JOIN (
 ) ON one.rowid = first JOIN pictures AS other ON other.rowid = second
 ORDER BY one.split, one.number, other.split, other.number
 """
-# A picture that the other split has twice is one picture.
+# An image that the other split has twice is one image.
 _COUNTS = f"""
 SELECT split, other_split, COUNT(DISTINCT CASE WHEN by_id THEN picture END),
   COUNT(DISTINCT CASE WHEN by_bytes THEN picture END), COUNT(DISTINCT picture)
@@ -53,7 +53,7 @@ _COCO_ID = re.compile(r"COCO_(?:train|val|test)201[0-9]_[0-9]{12}|[0-9]{12}")
 
 @dataclasses.dataclass(frozen=True)
 class SharedCounts:
-  """Pictures of a split of the corpus that is checked, in a split of another: by id, by bytes, or by any of them."""
+  """Images of a split of the corpus that is checked, in a split of another: by id, by bytes, or by any of them."""
 
   split: str
   other: str
@@ -72,7 +72,7 @@ def find(
   processes: int | None = None,
   say: Say | None = None,
 ) -> list[SharedCounts]:
-  """Finds the pictures of a corpus that are also in others.
+  """Finds the images of a corpus that are also in others.
 
   Args:
     others: corpora; all of their splits are searched.
@@ -80,7 +80,7 @@ def find(
     splits: splits of the corpus, or parts of them; all if empty.
 
   Returns:
-    A row for each pair of splits that share pictures.
+    A row for each pair of splits that share images.
 
   Raises:
     UsageError: a folder is not a corpus, or one of the others is the corpus itself.

@@ -20,10 +20,10 @@ from xmcap.errors import UsageError
 from xmcap.files import addresses
 
 MAX_COUNT = 500
-"""Largest number of pictures on a sheet; a larger page would be unusable."""
+"""Largest number of images on a sheet; a larger page would be unusable."""
 
 _SAMPLE = 256  # records that are searched for languages
-_PUBLISHED_SIDE = 192  # size of the stored picture on the sheet, in pixels
+_PUBLISHED_SIDE = 192  # size of the stored image on the sheet, in pixels
 _names = (f"shown{number}" for number in itertools.count())
 
 
@@ -48,13 +48,13 @@ class ShownCaption:
 
 
 @dataclasses.dataclass(frozen=True)
-class ShownPicture:
-  """A picture of a batch.
+class ShownImage:
+  """An image of a batch.
 
   Attributes:
     pixels: uint8 [H, W, 3], the input of the model.
-    published: uint8 [height, width, 3], the stored picture, scaled down.
-    size: (width, height) of the stored picture.
+    published: uint8 [height, width, 3], the stored image, scaled down.
+    size: (width, height) of the stored image.
     captions: K captions, or none if the record has none in the stream's languages.
   """
 
@@ -86,7 +86,7 @@ def stream_of(
   """Returns a stream over a built corpus without a gin file.
 
   The arguments are those of `CaptionStream`, except: a `split` of "" is `train`, or else the first split; `count` is
-  the number of pictures per batch; `languages` are comma-separated codes, "" for all languages of the corpus; a
+  the number of images per batch; `languages` are comma-separated codes, "" for all languages of the corpus; a
   `vocabulary` of "" is `vocabulary.model` in the folder.
   """
   names = records.splits(directory)
@@ -114,8 +114,8 @@ def stream_of(
   )
 
 
-def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
-  """Returns the examples of a step in drawn order, for batches of `count` pictures (None: the stream's own number)."""
+def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownImage]:
+  """Returns the examples of a step in drawn order, for batches of `count` images (None: the stream's own number)."""
   count = stream.num_images if count is None else count
   if not 1 <= count <= MAX_COUNT:
     raise UsageError(f"{count} pictures on a sheet: give a number from 1 to {MAX_COUNT}")
@@ -133,7 +133,7 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
     published = Image.fromarray(images.decode(record.image, record.key, at_least=_PUBLISHED_SIDE))
     published.thumbnail((_PUBLISHED_SIDE, _PUBLISHED_SIDE))
     captions = tuple(_captions(record, prompts, targets, stream.vocabulary, languages))
-    shown.append(ShownPicture(record, pixels, np.asarray(published), size, captions))
+    shown.append(ShownImage(record, pixels, np.asarray(published), size, captions))
   return shown
 
 
@@ -144,7 +144,7 @@ def _captions(
   vocabulary: Vocabulary,
   languages: Mapping[tuple[int, ...], str],
 ) -> Iterator[ShownCaption]:
-  """Yields the captions for a picture's rows [K, P] and [K, T]; `languages` maps prompts to codes."""
+  """Yields the captions for an image's rows [K, P] and [K, T]; `languages` maps prompts to codes."""
   for prompt_row, target_row in zip(prompts.tolist(), targets.tolist(), strict=True):
     prompt, target = ([token for token in row if token != PAD_ID] for row in (prompt_row, target_row))
     if not target:

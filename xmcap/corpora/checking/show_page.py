@@ -1,6 +1,5 @@
 """Writes a contact sheet: one self-contained HTML file of examples as the model sees them (show.py)."""
 
-import base64
 import io
 import os
 import pathlib
@@ -10,12 +9,12 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.corpora.checking.show import Piece, ShownCaption, ShownPicture
+from xmcap.corpora.checking.show import Piece, ShownCaption, ShownImage
 from xmcap.files import files
 from xmcap.pages.report import elements  # the colours and type of the report
 from xmcap.pages.report.elements import escape
 
-_PIXELATED_BELOW = 160  # smaller pictures are enlarged with visible pixels
+_PIXELATED_BELOW = 160  # smaller images are enlarged with visible pixels
 _SOURCES = {"human": "human", "mt": "machine", "translated": "translated by people"}
 _TITLES = {"byte": "a byte: the vocabulary has no piece for this", "unknown": "unknown to the vocabulary"}
 _LEGEND = (
@@ -30,12 +29,12 @@ _LEGEND = (
 
 def write_sheet(
   path: str | os.PathLike,
-  shown: Sequence[ShownPicture],
+  shown: Sequence[ShownImage],
   title: str,
   facts: Mapping[str, str],
   target_length: int,
 ) -> None:
-  """Writes a contact sheet of pictures, with facts (name -> value) at the top; the same input gives the same bytes.
+  """Writes a contact sheet of images, with facts (name -> value) at the top; the same input gives the same bytes.
 
   `target_length` is T, in pieces. Raises XmcapError if the file cannot be written.
   """
@@ -56,23 +55,17 @@ def write_sheet(
     f"<li>{_chip(Piece(text, kind))}<span>{escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
-  style = elements.resource("base.css") + elements.resource("sheet.css", "xmcap.corpora.checking")
-  head = elements.page_head(title, style, images="data:")
-  page = f"""{head}<main id="top">
-<header class="page-head"><h1>{escape(title)}</h1>
-<p class="lede">{count}, as the model sees them</p>
-<dl class="facts">{items}</dl>
-<ul class="legend" aria-label="Legend">{legend}</ul></header>
-<div class="cards">
-{"".join(_card(picture, target_length) for picture in shown)}</div>
-</main>
-</body>
-</html>
-"""
+  page = elements.card_page(
+    title,
+    "sheet.css",
+    f"{count}, as the model sees them",
+    f'<dl class="facts">{items}</dl>\n<ul class="legend" aria-label="Legend">{legend}</ul>',
+    "".join(_card(picture, target_length) for picture in shown),
+  )
   files.write_text(pathlib.Path(path), page.encode("utf-8", "replace").decode())
 
 
-def _card(picture: ShownPicture, target_length: int) -> str:
+def _card(picture: ShownImage, target_length: int) -> str:
   record = picture.record
   height, width = picture.pixels.shape[:2]
   small = " small" if max(height, width) < _PIXELATED_BELOW else ""
@@ -134,4 +127,4 @@ def _chip(piece: Piece) -> str:
 def _uri(pixels: np.ndarray, kind: str) -> str:
   buffer = io.BytesIO()
   Image.fromarray(pixels).save(buffer, kind, **({"quality": 85} if kind == "JPEG" else {"optimize": True}))
-  return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+  return elements.picture_uri(buffer.getvalue(), kind.lower())

@@ -1,4 +1,4 @@
-"""Chooses the emoji of a corpus: varied, and distinguishable by picture and by name."""
+"""Chooses the emoji of a corpus: varied, and distinguishable by image and by name."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.errors import UsageError
 
 # Unicode blocks of pictographs: symbols and pictographs, emoticons, transport, supplement, extended A. Letters, arrows,
@@ -38,7 +38,7 @@ Names = Mapping[str, Mapping[str, str]]
 
 @dataclasses.dataclass(frozen=True)
 class Emoji:
-  """One class of the corpus: its code point, language -> name, and an RGBA picture, cropped to the visible part."""
+  """One class of the corpus: its code point, language -> name, and an RGBA image, cropped to the visible part."""
 
   character: str
   names: dict[str, str]
@@ -52,7 +52,7 @@ class Emoji:
 
 def choose(
   names: Names,
-  images: emoji_pictures.EmojiImages,
+  images: emoji_images.EmojiImages,
   count: int,
   optional: Collection[str] = (),
   preferred: Collection[str] = (),
@@ -61,7 +61,7 @@ def choose(
 
   The order takes golden-ratio steps through the code points, so that food, animals, faces and things all occur;
   `preferred` emoji come before all others. It skips emoji that lack a name in a language that is not `optional`, that
-  share a name with an earlier emoji in any language, or whose small picture looks like an earlier one. UsageError if
+  share a name with an earlier emoji in any language, or whose small image looks like an earlier one. UsageError if
   there are fewer than `count` such emoji.
   """
   candidate_names = candidates(names, optional)
@@ -79,7 +79,7 @@ def choose(
     image = images.draw(character)
     if image is None:
       continue
-    small = emoji_pictures.thumbnail(image)
+    small = emoji_images.thumbnail(image)
     if any(np.sqrt(np.mean((small - other) ** 2)) < _MIN_DISTANCE for other in thumbnails):
       continue
     for language, name in own.items():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 SPLITS = ("train", "validation", "test")
-# Largest share of all combinations of a size for a split; its pictures repeat combinations if these are too few.
+# Largest share of all combinations of a size for a split; its images repeat combinations if these are too few.
 _HELD_OUT = {"validation": 0.04, "test": 0.12}
 _SIZES_IN_TRAIN = {1: 0.15, 2: 0.4, 3: 0.45}
 _HELD_OUT_SIZES = (2, 3)
@@ -19,7 +19,7 @@ class Combinations:
 
   Args:
     num_emoji: number of classes, at least 5, so that each split gets a pair and a triple.
-    pictures: held-out split -> number of pictures.
+    images: held-out split -> number of images.
     seed: seed of all draws.
   """
 

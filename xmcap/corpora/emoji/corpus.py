@@ -1,8 +1,8 @@
 """Generated corpora: scenes of one to three emoji from left to right, with captions in many languages.
 
 A caption joins the names of the emoji, which CLDR has from native speakers, with the list pattern of the language. Test
-and validation pictures are combinations that training never sees. If a language lacks a name for an emoji (Maori,
-Quechua), the picture has no caption in it. `presets.py` has the corpora; emoji100.py and emoji_tags.py say what
+and validation images are combinations that training never sees. If a language lacks a name for an emoji (Maori,
+Quechua), the image has no caption in it. `presets.py` has the corpora; emoji100.py and emoji_tags.py say what
 theirs have in addition.
 
 `build` writes a folder:
@@ -99,7 +99,7 @@ def build(
 def _draw_emoji36(preset: Preset, say: Say) -> Drawing:
   say("looking for names and pictures of emoji")
   source = emoji_sources.find(preset.source or "auto")
-  chosen = emoji_choice.choose(source.cldr.names, source.pictures, preset.num_emoji, emoji_choice.OPTIONAL)
+  chosen = emoji_choice.choose(source.cldr.names, source.images, preset.num_emoji, emoji_choice.OPTIONAL)
   say(f"{preset.num_emoji} emoji ({source.way})")
   names = {language: [emoji.names.get(language) for emoji in chosen] for language in languages.LANGUAGES}
   captioner = SceneCaptions(names, source.cldr.standard, source.cldr.plain)

@@ -1,4 +1,4 @@
-"""A split of generated emoji scenes, with pictures, captions and tags in every language."""
+"""A split of generated emoji scenes, with images, captions and tags in every language."""
 
 import dataclasses
 import hashlib
@@ -15,7 +15,7 @@ from xmcap.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
 
 SEED = 0
-"""Of all draws; it enters the keys of the pictures too."""
+"""Of all draws; it enters the keys of the images too."""
 _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
 
@@ -66,14 +66,14 @@ class DrawnSplit:
   """A split, whose records are made shard by shard in any process.
 
   Attributes:
-    dataset, name: names of the corpus and the split; both enter the keys of the pictures.
-    count: number of pictures.
-    shard_records: pictures per file.
+    dataset, name: names of the corpus and the split; both enter the keys of the images.
+    count: number of images.
+    shard_records: images per file.
     tags: names of the classes.
     captioner: writes the captions.
-    renderer: renders the pictures.
+    renderer: renders the images.
     draw: draws the scenes.
-    keywords: language -> keywords of each class (None if missing); a picture's tags are those of its classes.
+    keywords: language -> keywords of each class (None if missing); an image's tags are those of its classes.
   """
 
   dataset: str
@@ -105,7 +105,7 @@ class DrawnSplit:
       )
 
   def annotated(self) -> Iterator[Annotated]:
-    """Yields the pictures of the split with their tags by language, without rendering them."""
+    """Yields the images of the split with their tags by language, without rendering them."""
     for shard in self.shards:
       drawn, start, _ = self._draw(shard)
       for index, scene in enumerate(drawn, start):

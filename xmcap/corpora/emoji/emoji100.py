@@ -1,13 +1,13 @@
 """emoji100: generated scenes with captions in 101 languages, and zero-shot classification tests by three artists.
 
 As in emoji36, the names are CLDR's, here in every language in which CLDR names 1,000 pictographs. Training shows one to
-three of Noto's emoji per picture. The tests show them in other scenes, and the same emoji drawn by other artists. Some
+three of Noto's emoji per image. The tests show them in other scenes, and the same emoji drawn by other artists. Some
 emoji are held out of training.
 
 The folder has these beside what `corpus.build` writes:
 
   records              `train`, `validation` and `test` (combinations that training never sees, for retrieval); `noto`,
-                       `twemoji`, `openmoji` and `held_out` (Noto's), with one emoji per picture
+                       `twemoji`, `openmoji` and `held_out` (Noto's), with one emoji per image
   tags.txt             the classes, held-out ones last
   labels.json          names of the trained classes in Babel-ImageNet's layout, without those equal to an English name
   labels_held_out.json the same for the held-out classes
@@ -23,7 +23,7 @@ from PIL import Image
 
 from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import drawn_split, scenes, sources
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.corpora.emoji.combinations import Combinations
 from xmcap.corpora.emoji.drawn_split import SEED, Drawing
 from xmcap.corpora.emoji.presets import Preset
@@ -37,11 +37,11 @@ _SEED_OF_SINGLES = 100
 
 
 def draw(preset: Preset, say: Say) -> Drawing:
-  """Draws the corpus; XmcapError if npm cannot fetch the names and pictures, UsageError if there are too few."""
+  """Draws the corpus; XmcapError if npm cannot fetch the names and images, UsageError if there are too few."""
   num_emoji, num_held_out = preset.num_emoji, preset.num_held_out
   say("looking for names and pictures of emoji")
   source = sources.find_artists()
-  chosen = emoji_choice.choose(source.cldr.names, source.pictures, num_emoji + num_held_out)
+  chosen = emoji_choice.choose(source.cldr.names, source.images, num_emoji + num_held_out)
   say(f"{num_emoji} emoji and {num_held_out} held out, in {len(source.cldr.names)} languages")
   names = {language: [emoji.names[language] for emoji in chosen] for language in source.cldr.names}
   tags = [emoji.tag for emoji in chosen]
@@ -105,7 +105,7 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
   return by_language
 
 
-def _drawn(images: emoji_pictures.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
+def _drawn(images: emoji_images.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
   drawn = (images.draw(emoji.character) for emoji in chosen)
   # None never occurs, because only emoji that all artists have were chosen.
   return [image for image in drawn if image is not None]

@@ -1,6 +1,6 @@
 """emoji_tags: generated scenes with tags by people in 36 languages, few human captions and many translated ones.
 
-COCO-CN's setting on data that any machine can get. A picture shows one to three emoji. Its tags in a language are the
+COCO-CN's setting on data that any machine can get. An image shows one to three emoji. Its tags in a language are the
 keywords that native speakers gave these emoji in CLDR. A human caption joins CLDR's names by the language's list
 pattern. A machine-translated caption joins the English names as translated by dictionary (translation.py).
 
@@ -10,13 +10,13 @@ pattern. A machine-translated caption joins the English names as translated by d
   val       36 languages by people, unseen combinations  36 languages
   test      36 languages by people, unseen combinations  36 languages
 
-A picture has no caption or no tags in a language that lacks a name or keywords for one of its emoji (Maori, Quechua).
+An image has no caption or no tags in a language that lacks a name or keywords for one of its emoji (Maori, Quechua).
 
 The folder has these beside what `corpus.build` writes:
 
   records              the splits, with `tags` (the emoji in reading order) and `tags_by_language`
-  labels/LANGUAGE/     labels.txt: the tags on at least `least` pictures of `train`, the most frequent first;
-                       SPLIT.jsonl: the labels of each picture. As from `xmcap data tags`, from tags alone
+  labels/LANGUAGE/     labels.txt: the tags on at least `least` images of `train`, the most frequent first;
+                       SPLIT.jsonl: the labels of each image. As from `xmcap data tags`, from tags alone
 """
 
 import collections
@@ -118,11 +118,11 @@ def choose(source: emoji_sources.EmojiSource, count: int) -> list[emoji_choice.E
     for emoji in candidates
     if all(any(counts[language][word] > 1 for word in keywords[language][emoji]) for language in codes)
   }
-  return emoji_choice.choose(names, source.pictures, count, emoji_choice.OPTIONAL, shared)
+  return emoji_choice.choose(names, source.images, count, emoji_choice.OPTIONAL, shared)
 
 
 def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int) -> dict[str, int]:
-  """Writes the labels of each language, and those of the pictures of each split that has tags in it.
+  """Writes the labels of each language, and those of the images of each split that has tags in it.
 
   Returns language -> number of labels; UsageError if no language has any.
   """

@@ -7,13 +7,13 @@ from xmcap.errors import UsageError
 
 @dataclasses.dataclass(frozen=True)
 class SceneOptions:
-  """The variability of scenes. Lengths are shares of the picture's side.
+  """The variability of scenes. Lengths are shares of the image's side.
 
   Attributes:
     min_size, max_size: range of the longer side of an emoji, drawn uniformly; if a row of emoji is wider than the
-      picture plus `overlap`, the emoji shrink until they fit.
-    jitter: 0: evenly spaced on the middle line; 1: anywhere inside the picture, in reading order.
-    overlap: how much wider than the picture a row of emoji may be; neighbours then overlap a little.
+      image plus `overlap`, the emoji shrink until they fit.
+    jitter: 0: evenly spaced on the middle line; 1: anywhere inside the image, in reading order.
+    overlap: how much wider than the image a row of emoji may be; neighbours then overlap a little.
   """
 
   min_size: float
@@ -38,16 +38,16 @@ class Preset:
     summary, details: what the command line says of it.
     num_emoji: number of classes that training shows.
     num_held_out: number of classes that only the split `held_out` shows.
-    num_mt: pictures of the split `train_mt`.
-    num_train, num_validation, num_test: pictures of the splits `train`, `validation` and `test`.
+    num_mt: images of the split `train_mt`.
+    num_train, num_validation, num_test: images of the splits `train`, `validation` and `test`.
     validation: name of the split for validation.
-    num_each: pictures of each class in the splits that show one emoji alone.
-    least: least number of training pictures of a label.
-    source: of names and pictures: an entry of `sources.WAYS`, or `auto`; None if there is only one.
+    num_each: images of each class in the splits that show one emoji alone.
+    least: least number of training images of a label.
+    source: of names and images: an entry of `sources.WAYS`, or `auto`; None if there is only one.
     difficulty: an entry of `DIFFICULTIES`.
     vocabulary_size: tokens of the SentencePiece model.
-    shard_records: pictures per file.
-    image_size: side of the square pictures in pixels.
+    shard_records: images per file.
+    image_size: side of the square images in pixels.
   """
 
   name: str
@@ -78,7 +78,7 @@ class Preset:
 
   @property
   def pictures(self) -> dict[str, int]:
-    """Split -> number of pictures that show combinations of emoji."""
+    """Split -> number of images that show combinations of emoji."""
     translated = {"train_mt": self.num_mt} if self.num_mt else {}
     return {
       **translated,

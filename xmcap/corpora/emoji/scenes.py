@@ -1,6 +1,6 @@
 """Scenes: a few emoji on a varied background, from left to right in reading order.
 
-All random values of a shard are drawn at once from one seeded generator, so a picture depends only on (seed, split,
+All random values of a shard are drawn at once from one seeded generator, so an image depends only on (seed, split,
 shard) and its index in the shard. Rendering it then takes a few Pillow calls.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from PIL import Image
 
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.corpora.emoji.presets import SceneOptions
 
 _SPRITE_SIZES = 12  # number of precomputed, evenly spaced sizes of an emoji
@@ -19,12 +19,12 @@ _CONTRAST = 0.4  # in [0, 1], how different the colours of a background are
 
 
 class Renderer:
-  """Renders square scenes from one cropped RGBA picture per class. Picklable; scales the emoji once."""
+  """Renders square scenes from one cropped RGBA image per class. Picklable; scales the emoji once."""
 
   def __init__(self, images: Sequence[Image.Image], image_size: int, options: SceneOptions):
     self.image_size = image_size
     self.options = options
-    # Emoji in a row may have to shrink to a third of the picture or less, below min_size.
+    # Emoji in a row may have to shrink to a third of the image or less, below min_size.
     least = max(4, round(image_size * min(options.min_size, 0.2)))
     most = max(least, round(image_size * options.max_size))
     self._sizes = np.unique(
@@ -32,10 +32,10 @@ class Renderer:
       .round()
       .astype(int)
     )
-    self._sprites = [[emoji_pictures.fit(image, int(size)) for size in self._sizes] for image in images]
+    self._sprites = [[emoji_images.fit(image, int(size)) for size in self._sizes] for image in images]
 
   def render(self, scenes: Sequence[Sequence[int]], rng: np.random.Generator) -> Iterator[Image.Image]:
-    """Yields a picture, RGB [image_size, image_size], for each scene (class ids in reading order)."""
+    """Yields an image, RGB [image_size, image_size], for each scene (class ids in reading order)."""
     slots = max(map(len, scenes))
     count, options = len(scenes), self.options
     sizes = rng.uniform(options.min_size, options.max_size, (count, slots)) * self.image_size
@@ -86,7 +86,7 @@ class Renderer:
 
 
 def encode_png(image: Image.Image) -> bytes:
-  """Encodes a picture as PNG, deterministically, with light compression for speed."""
+  """Encodes an image as PNG, deterministically, with light compression for speed."""
   buffer = io.BytesIO()
   image.save(buffer, "PNG", compress_level=1)
   return buffer.getvalue()

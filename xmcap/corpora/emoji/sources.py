@@ -1,14 +1,14 @@
-"""Sources of the names and pictures of emoji, tried in this order.
+"""Sources of the names and images of emoji, tried in this order.
 
 1. `installed`: the Debian packages `unicode-cldr-core` and `fonts-noto-color-emoji`, if they are installed.
 2. `debian`: the same packages, downloaded without root (`apt-get download`, `dpkg -x`) into a cache.
 3. `npm`: the npm packages `cldr-annotations-full`, `cldr-misc-full` (names, list patterns) and
-   `emoji-datasource-google` (Noto's pictures at 64 pixels), downloaded with `npm pack` into a cache.
+   `emoji-datasource-google` (Noto's images at 64 pixels), downloaded with `npm pack` into a cache.
 
-`find_artists` has names in 101 languages, and pictures by three artists, from npm packages.
+`find_artists` has names in 101 languages, and images by three artists, from npm packages.
 
-The pictures of source 3 are smaller and from another release of Noto. So its corpus has other pixels than that of
-sources 1 and 2, and some other emoji, because the choice depends on the pictures. Their scores are not comparable.
+The images of source 3 are smaller and from another release of Noto. So its corpus has other pixels than that of
+sources 1 and 2, and some other emoji, because the choice depends on the images. Their scores are not comparable.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.corpora.emoji import cldr
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files.files import cache_folder, make_folder
 from xmcap.terminal import shown
@@ -53,35 +53,35 @@ _ARTISTS_PACKAGES = {
   "openmoji": "14.0.0",
 }
 _GOOGLE, _TWITTER, _OPENMOJI = "img/google/64/", "img/twitter/64/", "color/svg/"
-_PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of the npm packages with pictures
+_PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of the npm packages with images
 _TIMEOUT_SECONDS = 600
 
 
 @dataclasses.dataclass(frozen=True)
 class EmojiSource:
-  """Names and pictures.
+  """Names and images.
 
   Attributes:
     way: the entry of `WAYS` that gave them.
     cldr: names, keywords and list patterns.
-    pictures: the pictures; of several artists, the first one's of emoji that all have.
-    artists: artist -> pictures, if there are several.
+    images: the images; of several artists, the first one's of emoji that all have.
+    artists: artist -> images, if there are several.
   """
 
   way: str
   cldr: cldr.Cldr
-  pictures: emoji_pictures.EmojiImages
-  artists: Mapping[str, emoji_pictures.EmojiImages] = dataclasses.field(default_factory=dict)
+  images: emoji_images.EmojiImages
+  artists: Mapping[str, emoji_images.EmojiImages] = dataclasses.field(default_factory=dict)
 
 
 class Common:
-  """The first artist's pictures, restricted to emoji that all artists have."""
+  """The first artist's images, restricted to emoji that all artists have."""
 
-  def __init__(self, images: Iterable[emoji_pictures.EmojiImages]):
+  def __init__(self, images: Iterable[emoji_images.EmojiImages]):
     self._first, *self._others = images
 
   def draw(self, emoji: str) -> Image.Image | None:
-    """Returns the picture of an emoji; None if any artist lacks it."""
+    """Returns the image of an emoji; None if any artist lacks it."""
     if any(other.draw(emoji) is None for other in self._others):
       return None
     return self._first.draw(emoji)
@@ -90,7 +90,7 @@ class Common:
 def find(
   way: str = "auto", cache: str | os.PathLike | None = None, root: str | os.PathLike = "/"
 ) -> EmojiSource:
-  """Finds names and pictures.
+  """Finds names and images.
 
   Args:
     way: one of `WAYS`, or `auto`: each in turn until one works.
@@ -112,7 +112,7 @@ def find(
       if name == "debian":
         return _read_debian(name, _fetched(cache / name, _fetch_debian))
       tree = _fetched(cache / name, functools.partial(_fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
-      images = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
+      images = emoji_images.FileImages(tree / "emoji-datasource-google" / _GOOGLE)
       return EmojiSource(name, cldr.read_json(tree), images)
     except XmcapError as error:
       failures.append(f"{name}: {error}")
@@ -124,7 +124,7 @@ def find(
 
 
 def find_artists(cache: str | os.PathLike | None = None) -> EmojiSource:
-  """Returns names in the languages of `languages.WIDE`, and the pictures of each of `ARTISTS`.
+  """Returns names in the languages of `languages.WIDE`, and the images of each of `ARTISTS`.
 
   They are downloaded if they are not cached; XmcapError if npm is missing or fails.
 
@@ -136,9 +136,9 @@ def find_artists(cache: str | os.PathLike | None = None) -> EmojiSource:
     functools.partial(_fetch_npm, _ARTISTS_PACKAGES, (_GOOGLE, _TWITTER, _OPENMOJI)),
   )
   artists = {
-    "noto": emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE),
-    "twemoji": emoji_pictures.FilePictures(tree / "emoji-datasource-twitter" / _TWITTER),
-    "openmoji": emoji_pictures.SvgPictures(tree / "openmoji" / _OPENMOJI),
+    "noto": emoji_images.FileImages(tree / "emoji-datasource-google" / _GOOGLE),
+    "twemoji": emoji_images.FileImages(tree / "emoji-datasource-twitter" / _TWITTER),
+    "openmoji": emoji_images.SvgImages(tree / "openmoji" / _OPENMOJI),
   }
   return EmojiSource("npm", cldr.read_json(tree, languages.WIDE), Common(artists.values()), artists)
 
@@ -147,7 +147,7 @@ def _read_debian(way: str, root: pathlib.Path) -> EmojiSource:
   for path in (root / _CLDR / "annotations", root / _FONT):
     if not path.exists():
       raise XmcapError(f"{path} is missing")
-  return EmojiSource(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
+  return EmojiSource(way, cldr.read_xml(root / _CLDR), emoji_images.FontImages(root / _FONT))
 
 
 def _fetch_debian(folder: pathlib.Path) -> None:
@@ -162,7 +162,7 @@ def _fetch_debian(folder: pathlib.Path) -> None:
 
 
 def _fetch_npm(packages: Mapping[str, str], images: tuple[str, ...], folder: pathlib.Path) -> None:
-  """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `images`.
+  """Downloads npm packages (name -> version), each into its own folder; keeps only images in the folders `images`.
 
   XmcapError if npm is missing or fails.
   """
@@ -178,7 +178,7 @@ def _fetch_npm(packages: Mapping[str, str], images: tuple[str, ...], folder: pat
 
 
 def _npm_member(images: tuple[str, ...], member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-  """A filter for `tarfile`: strips `package/`, and drops sheets, sizes and kinds of pictures that are not needed."""
+  """A filter for `tarfile`: strips `package/`, and drops sheets, sizes and kinds of images that are not needed."""
   name = member.name.removeprefix("package/")
   if name.startswith(_PICTURES) and not name.startswith(images):
     return None

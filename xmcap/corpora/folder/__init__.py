@@ -1,1 +1,1 @@
-"""Own pictures: builds records from pictures and captions in common layouts."""
+"""Own images: builds records from images and captions in common layouts."""

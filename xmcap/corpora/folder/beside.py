@@ -1,4 +1,4 @@
-"""Reads rows of a folder of pictures with a text file beside each, as img2dataset and kohya's scripts lay them out.
+"""Reads rows of a folder of images with a text file beside each, as img2dataset and kohya's scripts lay them out.
 
 `NAME.jpg` has its caption in `NAME.txt` or `NAME.caption`, one in Thai in `NAME.th.txt`, and further fields in
 `NAME.json` (img2dataset's `FilesSampleWriter`). NAME may have dots, unlike the keys of WebDataset.
@@ -20,7 +20,7 @@ from xmcap.reading import archives
 
 
 def is_beside(root: pathlib.Path) -> bool:
-  """Whether a folder has a picture with a text of the same name, at any depth."""
+  """Whether a folder has an image with a text of the same name, at any depth."""
   for _, names in _folders(root):
     parts = {archives.split_suffix(name) for name in names}
     if any(
@@ -33,14 +33,14 @@ def is_beside(root: pathlib.Path) -> bool:
 def read(
   root: pathlib.Path, columns: ColumnNames, problems: Problems
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
-  """Returns the table, and a row for each picture that has texts, sorted by path."""
+  """Returns the table, and a row for each image that has texts, sorted by path."""
   table, placed = recognise(_placed(root, problems), columns, str(root), image=text_of.IMAGE)
   rows = (fields.parse(values, where, table, problems) for where, values, _ in placed)
   return table, filter(None, rows)
 
 
 def _placed(root: pathlib.Path, problems: Problems) -> Iterator[Placed]:
-  """Yields the fields of each picture; only the names of one folder at a time are in memory."""
+  """Yields the fields of each image; only the names of one folder at a time are in memory."""
   for folder, names in _folders(root):
     images: dict[str, list[str]] = collections.defaultdict(list)
     for name in names:
@@ -62,7 +62,7 @@ def _placed(root: pathlib.Path, problems: Problems) -> Iterator[Placed]:
 def _texts(
   folder: str, names: list[str], images: Mapping[str, list[str]], problems: Problems
 ) -> dict[str, list[tuple[str, str, str]]]:
-  """Returns picture's name -> (language or "", suffix, name) of its texts; the first of two alike counts."""
+  """Returns image's name -> (language or "", suffix, name) of its texts; the first of two alike counts."""
   texts: dict[str, dict[tuple[str, bool], tuple[str, str, str]]] = collections.defaultdict(dict)
   for name in names:
     whole, _, suffix = name.rpartition(".")

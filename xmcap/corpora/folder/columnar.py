@@ -1,4 +1,4 @@
-"""Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
+"""Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their images go into one tar file."""
 
 import functools
 import json
@@ -30,13 +30,13 @@ def read(
   problems: Problems,
   packed: tarfile.TarFile,
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
-  """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
+  """Returns the table and the rows of files; adds their embedded images to `packed`, as the row's `picture`.
 
-  `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
+  `paths` maps each file to its path relative to the common folder, for messages and for images beside the file.
   If each file is named by its language, such as `th-00000-of-00001.parquet`, and no column says it, that is the
-  language of its captions, and the pictures of a key are one.
+  language of its captions, and the images of a key are one.
 
-  UsageError if pyarrow is missing, a file is damaged, its pictures take far more room than the file, or the pictures of
+  UsageError if pyarrow is missing, a file is damaged, its images take far more room than the file, or the images of
   a key in several languages differ.
   """
   codes = {path: ids.language_of_name(path) or "" for path in paths}
@@ -62,7 +62,7 @@ def _packed(
   placed: Iterator[Placed], table: TableRoles, problems: Problems, packed: Packed, is_shared: bool
 ) -> Iterator[RecordFields]:
   for where, values, (name, folder, split) in placed:
-    cell = values.get(table.picture)
+    cell = values.get(table.image)
     data, named = _picture(cell)
     key = values.get(table.key) if table.key else None
     own = str(key) if isinstance(key, int | str) and key != "" else named
@@ -71,9 +71,9 @@ def _packed(
     elif data:
       packed.add(name, data, where)
     beside = named and posixpath.join(folder, named)
-    # Several pictures are left as they are, to be refused with their number.
+    # Several images are left as they are, to be refused with their number.
     image = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
-    row = fields.parse({**values, table.picture: image}, where, table, problems)
+    row = fields.parse({**values, table.image: image}, where, table, problems)
     if row is not None:
       row.key = own if data else ""
       row.split = row.split or split
@@ -146,7 +146,7 @@ def _split_of(path: pathlib.Path, known_as: str) -> str:
 
 
 def _picture(value: Any) -> tuple[bytes, str]:
-  """Returns the bytes in a cell, and the name of the picture; both may be empty."""
+  """Returns the bytes in a cell, and the name of the image; both may be empty."""
   if isinstance(value, list) and len(value) == 1:
     (value,) = value
   data, named = value, value

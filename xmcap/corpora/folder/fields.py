@@ -1,4 +1,4 @@
-"""Parses the fields of a line, table row or sample into picture, captions, split and locale."""
+"""Parses the fields of a line, table row or sample into image, captions, split and locale."""
 
 import dataclasses
 import functools
@@ -24,16 +24,16 @@ _PLACEHOLDER = re.compile(r"<(image|video)>")
 
 @dataclasses.dataclass
 class RecordFields:
-  """The parsed fields of a line about a picture.
+  """The parsed fields of a line about an image.
 
   Attributes:
-    picture: path of its file, or a part of the path.
+    image: path of its file, or a part of the path.
     where: place of the line, for messages.
-    archive: the tar file that contains the picture, if known.
+    archive: the tar file that contains the image, if known.
     key: its key in the records; "": the name of its file.
   """
 
-  picture: str
+  image: str
   where: str
   captions: list[Caption]
   split: str = ""
@@ -45,16 +45,16 @@ class RecordFields:
 def parse(
   fields: Mapping[str, Any], where: str, table: TableRoles, problems: Problems
 ) -> RecordFields | None:
-  """Returns the row for the fields of a line; None if it names no picture, which counts as a problem.
+  """Returns the row for the fields of a line; None if it names no image, which counts as a problem.
 
   UsageError if the language of the captions is unknown.
   """
-  image = one(fields.get(table.picture)).strip() if table.picture else ""
+  image = one(fields.get(table.image)).strip() if table.image else ""
   if not image:
-    cell = fields.get(table.picture)
-    flaw = f"'{table.picture}' does not name one picture" if table.picture else "no column names the picture"
+    cell = fields.get(table.image)
+    flaw = f"'{table.image}' does not name one picture" if table.image else "no column names the picture"
     if isinstance(cell, list) and len(cell) > 1:
-      flaw = f"'{table.picture}' has {len(cell)} pictures: give each a row of its own, with its own captions"
+      flaw = f"'{table.image}' has {len(cell)} pictures: give each a row of its own, with its own captions"
     problems.add("missing_field", where, flaw)
     return None
   if layouts.is_rejected(fields):
@@ -65,9 +65,7 @@ def parse(
     problems.add("missing_field", where, "no column with captions: give it with --caption_columns")
   split = fields.get(table.split) if table.split else ""
   locale = fields.get("image/locale") or fields.get("image_locale") or ""
-  if (
-    table.picture == "image/key" and columns and all(_is_released(fields[column.name]) for column in columns)
-  ):
+  if table.image == "image/key" and columns and all(_is_released(fields[column.name]) for column in columns):
     named = {column.name for column in columns}
     released = {name: value for name, value in fields.items() if name in named or name.startswith("image/")}
     captions = list(xm3600.captions_of(released, where, problems))
@@ -79,7 +77,7 @@ def parse(
 
 
 def one(image: Any) -> str:
-  """Returns the picture that a cell names, by itself or as a list of one (`file_names` of `datasets`); else ""."""
+  """Returns the image that a cell names, by itself or as a list of one (`file_names` of `datasets`); else ""."""
   if isinstance(image, list) and len(image) == 1:
     (image,) = image
   return layouts.plain_id(image) or ""
@@ -155,7 +153,7 @@ def _texts(value: Any, where: str, problems: Problems) -> Iterator[tuple[Any, st
 
 
 def _answers(turns: list[Any]) -> Iterator[str]:
-  """Yields the texts of the model in a conversation, without the tokens that stand for pictures."""
+  """Yields the texts of the model in a conversation, without the tokens that stand for images."""
   for turn in turns:
     about = turn if isinstance(turn, Mapping) else {}
     if about.get("from", about.get("role")) not in _MODEL:

@@ -193,7 +193,7 @@ TEXTS = ("caption", "text", "raw", "translation")
 
 
 def is_embedded(value: Any) -> bool:
-  """Whether a value is a picture: as `datasets` stores it, or bytes that begin as one, and not a hash."""
+  """Whether a value is an image: as `datasets` stores it, or bytes that begin as one, and not a hash."""
   if isinstance(value, bytes):
     return value.startswith(image_formats.STARTS) or image_formats.other_format(value) != ""
   return isinstance(value, Mapping) and "bytes" in value and value.keys() <= {"bytes", "path"}

@@ -1,6 +1,6 @@
-"""Own pictures: a folder, and captions as JSONL, CSV, COCO's JSON, WebDataset, Parquet or a Hugging Face dataset.
+"""Own images: a folder, and captions as JSONL, CSV, COCO's JSON, WebDataset, Parquet or a Hugging Face dataset.
 
-Problems are counted as in the other corpora. The split of a picture depends only on its key, or is given by the source.
+Problems are counted as in the other corpora. The split of an image depends only on its key, or is given by the source.
 """
 
 import dataclasses
@@ -11,8 +11,8 @@ from typing import Any
 from xmcap.corpora.building import build, release, splits
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.file_names import FOLDER
+from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ByPath
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.folder import beside, columnar, staging, text_files
 from xmcap.corpora.folder.split_choice import SplitRule
@@ -26,7 +26,7 @@ TAR = ".tar"
 # Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
 _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
-_TEXT = "captions.txt"  # of Flickr8k; beside a picture of that name it would be its caption
+_TEXT = "captions.txt"  # of Flickr8k; beside an image of that name it would be its caption
 _KINDS = (*text_files.SUFFIXES, TAR, *columnar.SUFFIXES)
 _PACKED = tuple(f"{suffix}{packed}" for suffix in text_files.SUFFIXES for packed in rows.PACKED)
 _WORKBOOKS = (".xls", ".ods", ".numbers")
@@ -34,13 +34,13 @@ _WORKBOOKS = (".xls", ".ods", ".numbers")
 
 @dataclasses.dataclass(frozen=True)
 class Folder(build.CorpusBuild):
-  """Own pictures.
+  """Own images.
 
   Attributes:
     captions: a file, or a folder of tar or Parquet files or a Hugging Face dataset.
-    images: a folder or archive; None: the pictures are beside the captions, or embedded.
+    images: a folder or archive; None: the images are beside the captions, or embedded.
     columns: names of columns.
-    splits_by: the rule that assigns pictures to splits.
+    splits_by: the rule that assigns images to splits.
   """
 
   NAME = "folder"
@@ -83,7 +83,7 @@ class Folder(build.CorpusBuild):
     return {"columns": staging.columns(work)}
 
   def _places(self, work: BuildInProgress, sources: list[pathlib.Path]) -> list[pathlib.Path]:
-    """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
+    """Returns the possible places of images: in the files of the captions, in `images`, or beside the captions."""
     places = [work.folder / staging.PACKED] if staging.is_packed(work) else []
     if sources[0].suffix.lower() == TAR:
       places += sources
@@ -105,7 +105,7 @@ def _seen(work: BuildInProgress) -> str:
 def find(path: pathlib.Path) -> list[pathlib.Path]:
   """Returns the files of the captions: one text file, or all `metadata.*`, .tar, .parquet or .arrow files of a folder.
 
-  A folder with texts beside its pictures stands for itself.
+  A folder with texts beside its images stands for itself.
 
   UsageError if there are none, or if the file is of another kind.
   """

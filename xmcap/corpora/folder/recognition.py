@@ -38,7 +38,7 @@ from xmcap.reading.columns import NUMBERED
 from xmcap.terminal import shown
 
 _SAMPLE_ROWS = 200
-_SAMPLE_BYTES = 8 << 20  # embedded pictures are large
+_SAMPLE_BYTES = 8 << 20  # embedded images are large
 
 
 def recognise(
@@ -52,11 +52,11 @@ def recognise(
     rows: those of all files of the source, in order.
     columns: what the user asked for.
     source: name of the source, for messages.
-    image: the column with the picture where the format says it (WebDataset).
-    keyed: whether a column may give the keys of embedded pictures.
+    image: the column with the image where the format says it (WebDataset).
+    keyed: whether a column may give the keys of embedded images.
 
   Raises:
-    UsageError: an asked column does not exist, several columns have pictures, or one with captions has lost its
+    UsageError: an asked column does not exist, several columns have images, or one with captions has lost its
       letters. The message has the columns and what mends it.
   """
   rows = iter(rows)
@@ -152,7 +152,7 @@ class _Names:
 
 
 def _picture(named: _Names, source: str) -> tuple[str, str]:
-  """Returns the column with pictures, and why; UsageError if there is none, or several may be meant."""
+  """Returns the column with images, and why; UsageError if there is none, or several may be meant."""
   profiles, usual = named.profiles, named.usual(PICTURES)
   for kind in (kinds.EMBEDDED, kinds.PICTURE_FILES):
     of_kind = [name for name, profile in profiles.items() if profile.kinds[kind] and profile.most == kind]
@@ -173,7 +173,7 @@ def _picture(named: _Names, source: str) -> tuple[str, str]:
 
 
 def _are_alike(names: Sequence[str], profiles: Mapping[str, ColumnProfile]) -> bool:
-  """Whether columns with names of pictures mean the same pictures."""
+  """Whether columns with names of images mean the same images."""
   return all(profiles[name].names and profiles[name].names == profiles[names[0]].names for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Assigns pictures to splits: by shares and a hash of the key, by a column, or by folder."""
+"""Assigns images to splits: by shares and a hash of the key, by a column, or by folder."""
 
 import dataclasses
 import functools
@@ -20,9 +20,9 @@ _SHARD = re.compile(r"([A-Za-z]+)[-_.].*")
 
 @dataclasses.dataclass(frozen=True)
 class SplitRule:
-  """How pictures are assigned to splits; UsageError if `text` is invalid.
+  """How images are assigned to splits; UsageError if `text` is invalid.
 
-  With shares, a hash of the key decides, so a picture keeps its split when others are added.
+  With shares, a hash of the key decides, so an image keeps its split when others are added.
 
   Attributes:
     text: shares such as `train:0.9,test:0.1`, or `column:NAME`, or `folder`; "" means SHARES.
@@ -60,7 +60,7 @@ class SplitRule:
     return intervals
 
   def split_of(self, key: str, path: str, said: str, where: str) -> str:
-    """Returns the split of a picture; UsageError if it is unknown.
+    """Returns the split of an image; UsageError if it is unknown.
 
     Args:
       key: its key.

@@ -1,4 +1,4 @@
-"""Stages the rows of a source on disk, and groups them by picture in constant memory, whatever their order."""
+"""Stages the rows of a source on disk, and groups them by image in constant memory, whatever their order."""
 
 import collections
 import contextlib
@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from xmcap import languages
+from xmcap.corpora.building.image_search import ByPath, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ByPath, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import beside, columnar, fields, kinds, split_choice, text_files, webdataset
 from xmcap.corpora.folder.fields import RecordFields
@@ -31,7 +31,7 @@ from xmcap.reading.rows import DELIMITERS, split_name
 
 _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"
-"""Tar file in the working folder with the pictures that were embedded in tables."""
+"""Tar file in the working folder with the images that were embedded in tables."""
 
 _MOST_LOST = 0.1  # of the rows of a table
 _NOT_UTF8 = "the name of its picture is not UTF-8"
@@ -48,7 +48,7 @@ CREATE INDEX numbers ON pictures (number);
 CREATE INDEX keys ON pictures (key);
 CREATE INDEX of_picture ON captions (identity, id);
 """
-# A picture is usable if it was found and has a caption.
+# An image is usable if it was found and has a caption.
 _TO_SETTLE = """
 SELECT identity, key, path, place, split, number IS NOT NULL AND EXISTS (
   SELECT 1 FROM captions WHERE captions.identity = pictures.identity AND captions != CAST('[]' AS BLOB)
@@ -132,7 +132,7 @@ def _say(work: BuildInProgress, lines: list[str]) -> None:
 
 
 def is_packed(work: BuildInProgress) -> bool:
-  """Whether the tables had embedded pictures."""
+  """Whether the tables had embedded images."""
   path = work.folder / PACKED
   if not path.exists():
     return False
@@ -174,15 +174,15 @@ def _of_text(placed: Iterator[Placed], table: TableRoles, problems: Problems) ->
     row = fields.parse(values, where, table, problems)
     if row is not None:
       # Relative to its own file of captions, which comes before others.
-      row.picture = posixpath.join(folder, row.picture)
+      row.image = posixpath.join(folder, row.image)
       yield row
 
 
 def gather(work: BuildInProgress, images: ByPath, rule: SplitRule) -> tuple[list[str], dict[str, int]]:
-  """Groups the rows by picture; returns the names of the splits, and language -> number of rows with its captions.
+  """Groups the rows by image; returns the names of the splits, and language -> number of rows with its captions.
 
-  A key is the name of the picture's file without its suffix, in NFC. If it has characters that a key may not have, or
-  several pictures have it, a hash of the path is appended.
+  A key is the name of the image's file without its suffix, in NFC. If it has characters that a key may not have, or
+  several images have it, a hash of the path is appended.
   """
   counts: collections.Counter[str] = collections.Counter()
   with (
@@ -212,7 +212,7 @@ def gather(work: BuildInProgress, images: ByPath, rule: SplitRule) -> tuple[list
 
 
 def wanted(work: BuildInProgress, split: str) -> Iterator[Wanted]:
-  """Yields the pictures of a split with their captions, in the order of first occurrence."""
+  """Yields the images of a split with their captions, in the order of first occurrence."""
   with databases.reading(work.folder / _FILE) as database:
     for identity, number, key, place, locale in database.execute(_WANTED, (split,)):
       captions = list(_captions(database, identity, key, work.problems))
@@ -222,15 +222,15 @@ def wanted(work: BuildInProgress, split: str) -> Iterator[Wanted]:
 def _add(
   database: sqlite3.Connection, number: int, row: RecordFields, images: ByPath, problems: Problems
 ) -> None:
-  image = images.resolve(row.picture, row.archive)
-  if image is None and (alike := images.alike(row.picture)):
-    problems.add("same_name", row.where, f"{row.picture} may be {' or '.join(alike)}")
+  image = images.resolve(row.image, row.archive)
+  if image is None and (alike := images.alike(row.image)):
+    problems.add("same_name", row.where, f"{row.image} may be {' or '.join(alike)}")
     return
-  identity = f"?{row.picture}" if image is None else f"#{image[0]}"
+  identity = f"?{row.image}" if image is None else f"#{image[0]}"
   path = "" if image is None else posixpath.join(os.path.basename(row.archive), image[1])
-  name = (row.key or path or row.picture).replace("\\", "/").rstrip("/").rpartition("/")[2]
+  name = (row.key or path or row.image).replace("\\", "/").rstrip("/").rpartition("/")[2]
   key = keys.normal(archives.split_suffix(name)[0])
-  place = row.where if image else f"{row.where} ({row.picture})"
+  place = row.where if image else f"{row.where} ({row.image})"
   earlier = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
   if earlier is None:
     values = (identity, image and image[0], number, key, path, place, row.split, row.locale)
@@ -242,7 +242,7 @@ def _add(
 
 
 def _fill_empty(database: sqlite3.Connection, rule: SplitRule) -> None:
-  """Moves into each empty split of a rule the nearest usable picture, from a split with several."""
+  """Moves into each empty split of a rule the nearest usable image, from a split with several."""
   counts = dict(database.execute("SELECT split, count(*) FROM settled WHERE usable GROUP BY split"))
   for name in rule.intervals:
     if name in counts:
@@ -269,7 +269,7 @@ def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> st
 
 
 def _captions(database: sqlite3.Connection, identity: str, key: str, problems: Problems) -> Iterator[Caption]:
-  """Yields the captions of a picture, without those that an earlier line gave."""
+  """Yields the captions of an image, without those that an earlier line gave."""
   seen: dict[tuple[str, str], int] = {}
   lines = database.execute("SELECT id, captions FROM captions WHERE identity = ? ORDER BY id", (identity,))
   for number, encoded in lines:

@@ -21,7 +21,7 @@ PICTURES = (
   "image_name", "image_file", "image_file_name", "file_names", "images", "photo", "photos", "picture", "pictures",
   *map(str.lower, columns.KEYS), "id", "image_url", "img_url", "url",
 )  # fmt: skip
-"""Usual names of the column with the picture or its name; of several the first counts."""
+"""Usual names of the column with the image or its name; of several the first counts."""
 
 TURNS = ("conversations", "messages")
 """Usual names of columns with conversations, which may hold one caption."""
@@ -101,13 +101,13 @@ class TableRoles:
     source: the name of the source, for messages.
     asked: what the user asked for.
     columns: the columns of the sample, in their order.
-    picture, split, language, key: names of the columns of these roles, or "".
+    image, split, language, key: names of the columns of these roles, or "".
   """
 
   def __init__(self, source: str, asked: ColumnNames, columns: Iterable[ColumnRole]):
     self.source, self.asked = source, asked
     self.columns = {column.name: column for column in columns}
-    self.picture, self.split, self.language, self.key = (
+    self.image, self.split, self.language, self.key = (
       next((column.name for column in self.columns.values() if column.role == role), "")
       for role in (PICTURE, SPLIT, LANGUAGE, KEY)
     )
@@ -134,10 +134,10 @@ class TableRoles:
   def lacks(self) -> str:
     """Returns why no row can be used: the columns, what was wanted, and the option that mends it; "" if some can."""
     may_come = any(column.is_open and language_in(column.name) for column in self.columns.values())
-    if not self.columns or (self.picture and (self.captions or may_come)):
+    if not self.columns or (self.image and (self.captions or may_come)):
       return ""
     begin = f"{self.source}: none of its lines can be used"
-    if not self.picture:
+    if not self.image:
       advice = f"one such as {', '.join(PICTURES[:4])}: give --image_column=NAME"
       return f"{begin}: no column names the picture; {_listed(self)}: wanted is {advice}"
     advice = f"{CAPTIONS[0]}, {CAPTIONS[2]}, or a language such as en, Thai or caption_en"

@@ -72,7 +72,7 @@ def _of_document(document: Any, name: str, problems: Problems) -> Iterator[Place
 
 
 def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[Placed]:
-  """Yields annotations as COCO's and MSR-VTT's, with the name of the picture instead of its id."""
+  """Yields annotations as COCO's and MSR-VTT's, with the name of the image instead of its id."""
   images_member, captions_member, id_field, key_field = documents.tables(document)
   images, annotations = document.get(images_member), document[captions_member]
   if not isinstance(images, list) or not isinstance(annotations, list):

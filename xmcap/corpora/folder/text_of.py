@@ -1,4 +1,4 @@
-"""Reads the small files of one picture: `.txt` and `.caption` with its caption, `.json` with further fields."""
+"""Reads the small files of one image: `.txt` and `.caption` with its caption, `.json` with further fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ PLAIN = ("txt", "caption")
 
 SUFFIXES = (*PLAIN, "json")
 IMAGE = "image"
-"""Name of the field with the path of the picture."""
+"""Name of the field with the path of the image."""
 
 _RESERVED = (IMAGE, "key")  # a .json may have them too, but the files themselves say it
 _BOM = b"\xef\xbb\xbf"
@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 def add(
   fields: dict[str, Any], middle: str, suffix: str, data: bytes, where: str, problems: Problems
 ) -> None:
-  """Adds a file's contents to the fields of its picture; what cannot be read is a problem.
+  """Adds a file's contents to the fields of its image; what cannot be read is a problem.
 
   A file is the caption, or `caption_MIDDLE` if it is named KEY.MIDDLE.txt. Fields of a .json do not replace others, so
   files of captions come before the caption that img2dataset repeats there. NaN and Infinity, which it writes for

@@ -1,8 +1,8 @@
 """Reads rows of WebDataset's tar files, where successive entries with the same key form a sample.
 
 The key is the path up to the first dot of its last part (https://github.com/webdataset/webdataset, `base_plus_ext`).
-`KEY.jpg` is the picture, `KEY.txt` its caption, `KEY.th.txt` a caption in Thai, and `KEY.json` has further fields, like
-a line of JSONL. `KEY.NAME.jpg`, such as a depth map, is the picture only if the image column is called NAME.
+`KEY.jpg` is the image, `KEY.txt` its caption, `KEY.th.txt` a caption in Thai, and `KEY.json` has further fields, like
+a line of JSONL. `KEY.NAME.jpg`, such as a depth map, is the image only if the image column is called NAME.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ class _Sample:
   values: dict[str, Any] = dataclasses.field(default_factory=dict)
 
   def pictures(self, named: str) -> list[str]:
-    """Returns the suffixes of its pictures: all those that follow the key, or `named`, directly."""
+    """Returns the suffixes of its images: all those that follow the key, or `named`, directly."""
     suffixes = [suffix for suffix in self.paths if _is_picture(suffix)]
     if named:
       return [suffix for suffix in self.paths if suffix == named] or [
@@ -41,7 +41,7 @@ class _Sample:
     return [suffix for suffix in suffixes if "." not in suffix]
 
   def joined(self) -> list[str]:
-    """Returns the suffixes of pictures of another name, with texts of that name: `05.png` with `05.txt`."""
+    """Returns the suffixes of images of another name, with texts of that name: `05.png` with `05.txt`."""
     return [
       suffix
       for suffix in self.paths
@@ -78,7 +78,7 @@ def _rows(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> It
 
 
 def _picture(sample: _Sample, named: str, where: str, problems: Problems) -> str:
-  """Returns the path of a sample's picture; "" if it has none or several, which is a problem."""
+  """Returns the path of a sample's image; "" if it has none or several, which is a problem."""
   suffixes = sample.pictures(named)
   name = sample.key.rpartition("/")[2]
   joined = [] if named else sample.joined()

@@ -1,4 +1,4 @@
-"""Babel-ImageNet: builds records of the split `validation` from ImageNet's validation pictures, with labels.
+"""Babel-ImageNet: builds records of the split `validation` from ImageNet's validation images, with labels.
 
 A record has no captions and one tag, the class (n01440764). The folder also gets `tags.txt`, the classes in the order
 of their indices, and copies of the labels and prompts for `ZeroShotEvaluator`.
@@ -11,8 +11,8 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.image_search import ByPath, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ByPath, Wanted
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import babel_labels
 from xmcap.data import record_writer
@@ -68,7 +68,7 @@ class BabelImagenet(build.CorpusBuild):
 
 
 def read_classes(path: pathlib.Path) -> dict[str, str]:
-  """Reads lines with the name of a picture and its class, such as `ILSVRC2012_val_00000001 n01751748`.
+  """Reads lines with the name of an image and its class, such as `ILSVRC2012_val_00000001 n01751748`.
 
   They are separated by white space or a comma; the rest of the line is ignored, as in Kaggle's LOC_val_solution.csv.
   """
@@ -84,7 +84,7 @@ def read_classes(path: pathlib.Path) -> dict[str, str]:
 
 
 def _wanted(images: ByPath, class_of: dict[str, str], work: BuildInProgress) -> Iterator[Wanted]:
-  """Yields the pictures sorted by path, with the class given by a line or by the name of their folder."""
+  """Yields the images sorted by path, with the class given by a line or by the name of their folder."""
   taken: set[str] = set()
   for number, path in sorted(images.paths(), key=lambda image: image[1]):
     place = pathlib.PurePosixPath(path)

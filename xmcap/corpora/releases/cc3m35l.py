@@ -1,7 +1,7 @@
 """CC3M-35L: Conceptual Captions with English captions and machine translations into 34 languages.
 
 Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.1. `rec_num` in a line of captions is the line number of the
-published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Pictures are
+published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Images are
 found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead.
 """
 
@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.spill import spill
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases.translations import Cc3mParser
@@ -54,7 +54,7 @@ class Cc3m35l(build.CorpusBuild):
 
 
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
-  """Yields the pictures of Conceptual Captions' TSV, `caption<TAB>url`; the key is the line number in eight digits.
+  """Yields the images of Conceptual Captions' TSV, `caption<TAB>url`; the key is the line number in eight digits.
 
   UsageError if the file is missing or too long, or its first line has no URL.
   """

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import msgspec
 
 from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.spill import spill
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_ids
@@ -54,7 +54,7 @@ class Coco35l(build.CorpusBuild):
   train_images: pathlib.Path
   val_images: pathlib.Path
   exclude: tuple[pathlib.Path, ...] = ()
-  """Lists of ids of pictures to leave out of `train`."""
+  """Lists of ids of images to leave out of `train`."""
 
   def paths(self) -> dict[str, pathlib.Path | None]:
     return {**super().paths(), **{f"exclude{number}": path for number, path in enumerate(self.exclude)}}

@@ -1,8 +1,8 @@
-"""COCO-CN: 20,341 pictures of MSCOCO with sentences and tags in Chinese -> records of train, val and test.
+"""COCO-CN: 20,341 images of MSCOCO with sentences and tags in Chinese -> records of train, val and test.
 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Trans. Multimedia 2019), versions
-1805 and 1805v1.1, and the extension of 2020, 4,573 other pictures, as a corpus of its own. A record's key is the
-picture's id, its captions are those by people (`human`), those of test that people translated (`translated`) and those
+1805 and 1805v1.1, and the extension of 2020, 4,573 other images, as a corpus of its own. A record's key is the
+image's id, its captions are those by people (`human`), those of test that people translated (`translated`) and those
 that a machine translated (`mt`), each in the order of their numbers, then the English captions of MSCOCO in the order
 of their file. Its tags are by language, as people gave them. `annotations.jsonl` beside the records has the words and
 parts of speech.
@@ -18,8 +18,8 @@ from typing import Any
 
 from xmcap.corpora.building import annotations, build, line_check, splits, tag_labels, text_archive
 from xmcap.corpora.building.annotations import Annotated, Sentence
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_cn_lines, coco_ids
@@ -41,7 +41,7 @@ class CocoCn(build.CorpusBuild):
 
   Attributes:
     release: the folder or archive of the text files, or the file of the extension.
-    images: folders or archives of MSCOCO 2014's pictures; () for `write_text`.
+    images: folders or archives of MSCOCO 2014's images; () for `write_text`.
     english: MSCOCO's caption files.
     labels: a list of tags, one a line; others are counted. None: any tag is right.
   """
@@ -63,7 +63,7 @@ class CocoCn(build.CorpusBuild):
   def splits(self, work: BuildInProgress) -> Iterator[Split]:
     release = self.read(work)
     images = ImageSearch.search(work, self.images)
-    for split, listed in release.pictures.items():
+    for split, listed in release.images.items():
       yield splits.write(work, split, map(_wanted, listed), images, release.lines[split])
 
   def read(self, work: BuildInProgress) -> coco_cn_lines.Release:
@@ -73,17 +73,17 @@ class CocoCn(build.CorpusBuild):
       work.say(f"{coco_cn_lines.EXTENSION} is not read: build it apart, with --release={self.release}/...")
     labels = tag_labels.read(self.labels) if self.labels else None
     release = coco_cn_lines.read(paths, self.release, work.problems, labels)
-    sizes = [f"{len(images):,} pictures for {split}" for split, images in release.pictures.items()]
+    sizes = [f"{len(images):,} pictures for {split}" for split, images in release.images.items()]
     work.say(f"COCO-CN, version {release.version}: {', '.join(sizes)}")
     _add_english(release, self.english, work.problems)
-    annotations.write(work.folder.parent, itertools.chain.from_iterable(release.pictures.values()))
+    annotations.write(work.folder.parent, itertools.chain.from_iterable(release.images.values()))
     return release
 
 
 def write_text(
   corpus: CocoCn, out: str | os.PathLike, options: Options, *, say: Say | None = None
 ) -> dict[str, Any]:
-  """Writes the texts without pictures: no records, for a record has a picture.
+  """Writes the texts without images: no records, for a record has an image.
 
   `SPLIT/captions.jsonl` are references in XM3600's layout (sentences by people and translated by people),
   `SPLIT-mt/captions.jsonl` the same of the machine's, `SPLIT/tags.jsonl` the tags, `annotations.jsonl` all of it.
@@ -99,7 +99,7 @@ def write_text(
       work = BuildInProgress(work_dir, options, problems=problems, say=say or (lambda line: None))
       release = corpus.read(work)
     counts = {}
-    for split, images in release.pictures.items():
+    for split, images in release.images.items():
       for folder in (out / split, out / f"{split}-mt"):
         files.remove_incomplete(folder)
       captions = _write_references(out / split / "captions.jsonl", images, _REFERENCES)
@@ -124,8 +124,8 @@ def _wanted(image: Annotated) -> Wanted:
 
 
 def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], problems: Problems) -> None:
-  """Adds MSCOCO's captions to the pictures with the numbers of its images."""
-  images = itertools.chain.from_iterable(release.pictures.values())
+  """Adds MSCOCO's captions to the images with the numbers of its images."""
+  images = itertools.chain.from_iterable(release.images.values())
   by_number = {coco_ids.number(image.key): image for image in images}
   for path in paths:
     with Input(path) as source:

@@ -1,4 +1,4 @@
-"""The text files of COCO-CN, versions 1805 and 1805v1.1, and of its extension of 2020 -> annotated pictures.
+"""The text files of COCO-CN, versions 1805 and 1805v1.1, and of its extension of 2020 -> annotated images.
 
   coco-cn_train.txt, _val, _test                          ID
   imageid.human-written-caption.txt                       ID#n<TAB>sentence      (1805: imageid.caption.txt)
@@ -8,7 +8,7 @@
   imageid.machine-translated-caption.bosonseg.txt         ID#zhbDec#n word:part  (1805v1.1 alone)
   coco-cn_ext.icap2020.txt                                ID#n<TAB>sentence      (the extension, which is one file)
 
-The extension's pictures are in no list and in none of the other versions: they are all of train.
+The extension's images are in no list and in none of the other versions: they are all of train.
 An ID is `COCO_train2014_000000296735`. Machine translations are only given in words; their text is the words joined.
 """
 
@@ -31,7 +31,7 @@ TRAIN = "train"
 SPLITS = (TRAIN, "val", "test")
 LANGUAGE = "zh"
 EXTENSION = "coco-cn_ext.icap2020.txt"
-"""4,573 pictures with 4,712 sentences that anybody may download (github.com/li-xirong/coco-cn, `data/`)."""
+"""4,573 images with 4,712 sentences that anybody may download (github.com/li-xirong/coco-cn, `data/`)."""
 
 _VERSIONS = {"1805v1.1": "imageid.human-written-caption", "1805": "imageid.caption"}
 # Role -> names, those of the later version first.
@@ -55,7 +55,7 @@ _PART = re.compile(r"[A-Za-z]+")
 _LETTER = re.compile(r"[A-Za-z0-9]")
 
 _Place = tuple[str, int]
-"""Id of a picture and number of a sentence."""
+"""Id of an image and number of a sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Release:
 
   Attributes:
     version: `1805`, `1805v1.1` or `icap2020`, the extension.
-    pictures: split -> its pictures, in the order of the list; the extension has train alone.
-    lines: split -> lines of sentences and words that were read about its pictures.
+    images: split -> its images, in the order of the list; the extension has train alone.
+    lines: split -> lines of sentences and words that were read about its images.
   """
 
   version: str
-  pictures: dict[str, list[Annotated]]
+  images: dict[str, list[Annotated]]
   lines: collections.Counter[str]
 
 
@@ -91,7 +91,7 @@ def read(
   """
   paths, version = _paths(by_name, where)
   reader = _Reader(paths, problems)
-  # First of all, as the sentences of the extension list its pictures.
+  # First of all, as the sentences of the extension list its images.
   sentences = [sorted(reader.sentences(source).items(), key=lambda item: item[0]) for source in _HEADS]
   images = {key: Annotated(key, split) for key, split in reader.split_of.items()}
   for (key, _), sentence in itertools.chain.from_iterable(sentences):
@@ -144,7 +144,7 @@ class _Reader:
     self.lines: collections.Counter[str] = collections.Counter()
     self.split_of: dict[str, str] = {}
     self.has_lists = not set(SPLITS).isdisjoint(paths)
-    for split in reversed(SPLITS):  # of a picture in two lists, test counts, so that it is not trained on
+    for split in reversed(SPLITS):  # of an image in two lists, test counts, so that it is not trained on
       self._read_list(split)
 
   def _read_list(self, split: str) -> None:

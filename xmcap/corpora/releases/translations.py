@@ -24,7 +24,7 @@ _TARGETS = {language: number for number, language in enumerate(languages.LANGUAG
 ENGLISH = tuple(languages.LANGUAGES).index("en")
 HUMAN, MT = SOURCES.index("human"), SOURCES.index("mt")
 LEFT_OUT = -1
-"""The position of pictures that are left out on purpose, with their captions."""
+"""The position of images that are left out on purpose, with their captions."""
 
 _MAX_NUMBER = 255
 
@@ -55,12 +55,12 @@ class TranslationParser(abc.ABC):
 
   @abc.abstractmethod
   def find(self, id: int | str) -> tuple[int, int] | None:
-    """Returns the position of the picture and the number of the caption; None if the release has no such picture."""
+    """Returns the position of the image and the number of the caption; None if the release has no such image."""
 
   def __call__(self, text: bytes, first: int, problems: Problems) -> tuple[list[CaptionRow], int]:
     """Returns the captions of whole lines, and the number of lines; each skipped line is a problem.
 
-    English is returned once for each (picture, number), from the first line where it is usable.
+    English is returned once for each (image, number), from the first line where it is usable.
     """
     decoder = msgspec.json.Decoder(self.LINE)
     rows: list[CaptionRow] = []
@@ -100,7 +100,7 @@ class TranslationParser(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class CocoParser(TranslationParser):
-  """Finds `<coco id>_<N>`; `positions` maps the COCO id to the picture's position, or `LEFT_OUT`."""
+  """Finds `<coco id>_<N>`; `positions` maps the COCO id to the image's position, or `LEFT_OUT`."""
 
   positions: Mapping[int, int]
   LINE = _CocoLine

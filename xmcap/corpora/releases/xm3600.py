@@ -1,9 +1,9 @@
-"""XM3600: builds records of the split `test` from 3,600 pictures with human captions in 36 languages.
+"""XM3600: builds records of the split `test` from 3,600 images with human captions in 36 languages.
 
 The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or
-a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
-tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and pictures may also be the folder
-of the Hugging Face Hub's mirror (floschne/xm3600): a Parquet file a language, with all pictures in each.
+a folder of its images. A record has `image/locale`, and its captions are in the order of the line, with the release's
+tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and images may also be the folder
+of the Hugging Face Hub's mirror (floschne/xm3600): a Parquet file a language, with all images in each.
 
 The layout of a line is described in `xmcap.reading.layouts`. Here an unusable line, language or caption counts
 as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.corpora.building import build, file_names, line_check, splits
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.data.records import Caption
@@ -31,7 +31,7 @@ from xmcap.reading.inputs import Input
 from xmcap.reading.packed import Packed
 
 SPLIT = "test"
-_PICTURES = "mirror.tar"  # in the working folder, with each picture of the mirror once
+_PICTURES = "mirror.tar"  # in the working folder, with each image of the mirror once
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
@@ -75,10 +75,10 @@ class Xm3600(build.CorpusBuild):
 def _read_mirror(work: BuildInProgress, folder: pathlib.Path, with_images: bool) -> dict[str, dict[str, Any]]:
   """Returns image key -> line of the release, joined from the files of all languages.
 
-  If `with_images`, writes the pictures into `_PICTURES`, unless they are there, after a comparison of all copies.
+  If `with_images`, writes the images into `_PICTURES`, unless they are there, after a comparison of all copies.
 
   Raises:
-    UsageError: `folder` has no file a language, lacks one of several parts, or has other bytes for a picture in another
+    UsageError: `folder` has no file a language, lacks one of several parts, or has other bytes for an image in another
       language.
   """
   paths = sorted(folder.glob("*.parquet"))
@@ -123,7 +123,7 @@ def _add_row(
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
-  """Yields the pictures in the lines of the file `name`, with their captions; of lines with the same key, the first.
+  """Yields the images in the lines of the file `name`, with their captions; of lines with the same key, the first.
 
   UsageError if the file cannot be read completely, or if a line is too long.
   """

@@ -1,1 +1,1 @@
-"""Dual towers of pictures and texts: contrastive training, pretrained towers, embeddings, retrieval, zero-shot."""
+"""Dual towers of images and texts: contrastive training, pretrained towers, embeddings, retrieval, zero-shot."""

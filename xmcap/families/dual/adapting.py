@@ -1,4 +1,4 @@
-"""Trains the adapter of one language against the English captions or the pictures of a frozen dual tower.
+"""Trains the adapter of one language against the English captions or the images of a frozen dual tower.
 
 Geigle et al., "Babel-ImageNet" (2024), section 6. The teacher is the same model before training; its embeddings are
 computed once (`families/dual/taught_stream.py`).
@@ -24,14 +24,14 @@ KINDS = ("mse", "contrastive", "lit")
 
 @gin.configurable
 class AdapterObjective:
-  """Pulls the embeddings of a language's captions towards those of their English captions or their pictures.
+  """Pulls the embeddings of a language's captions towards those of their English captions or their images.
 
   Freeze everything but the adapter (`Optimizer.frozen`); with `lit` the scale may learn too.
 
   Args:
     vit, text, dual: configuration of the dual tower; `text`, @T5Config() or @TextConfig(), must have an adapter.
     kind: `mse`, the squared distance to the English caption; `contrastive`, InfoNCE between captions and English
-      captions; `lit`, InfoNCE between captions and pictures.
+      captions; `lit`, InfoNCE between captions and images.
   """
 
   def __init__(

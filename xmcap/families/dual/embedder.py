@@ -1,4 +1,4 @@
-"""Pictures and texts to embeddings by a dual tower, on the devices that hold its parameters."""
+"""Images and texts to embeddings by a dual tower, on the devices that hold its parameters."""
 
 import dataclasses
 import hashlib
@@ -13,7 +13,7 @@ import numpy as np
 from xmcap import configuration
 from xmcap.data import images, vocabulary
 from xmcap.errors import UsageError, one_line
-from xmcap.evaluation import picture_features, sharded_params
+from xmcap.evaluation import image_features, sharded_params
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.families.dual import text_input, tokenizer_files
 from xmcap.families.dual.model import DualConfig, DualTower
@@ -45,7 +45,7 @@ def configured_tower() -> DualTower:
 
 
 def resizing(stream: Any, tower: DualTower) -> Any:
-  """A stream of pictures that are made square as the tower was trained."""
+  """A stream of images that are made square as the tower was trained."""
   resize = tower.dual.resize
   return stream if stream.resize == resize else dataclasses.replace(stream, resize=resize)
 
@@ -195,7 +195,7 @@ class DualEmbedder:
 
   @property
   def preprocessing(self) -> str:
-    """How pictures and texts are prepared, with a hash of the tokenizer."""
+    """How images and texts are prepared, with a hash of the tokenizer."""
     own = self._folder / vocabulary.VOCABULARY
     read = [own] if own.exists() else tokenizer_files.describe(pathlib.Path(self._folder)).files
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:16]
@@ -206,10 +206,10 @@ class DualEmbedder:
     return adapted(self.texts, adapters, language)
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
+    """Returns the embeddings of images, float32 [N, E]; XmcapError names one that cannot be decoded."""
 
     def load(path: str) -> np.ndarray:
       return images.load_pixels(read(path), path, self._image_size, self._resize)
 
     sharded, batch_size = self.texts.sharded, self.texts.batch_size
-    return np.concatenate(list(picture_features.in_batches(paths, load, self._embed, sharded, batch_size)))
+    return np.concatenate(list(image_features.in_batches(paths, load, self._embed, sharded, batch_size)))

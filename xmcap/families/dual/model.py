@@ -1,4 +1,4 @@
-"""The dual tower: a picture and its captions in one space.
+"""The dual tower: an image and its captions in one space.
 
 The image tower is the captioner's ViT, and the text tower its T5 encoder, each with a linear head; so a captioner can
 start from a dual tower's `vit`, `token_embedder` and `encoder`, and the other way round. Weights from elsewhere bring
@@ -37,8 +37,8 @@ class DualConfig:
     embed_dim: E, the width of the space.
     image_head, text_head: maps a tower's vector to the space: `linear`; `linear_bias`; `mlp` (texts only: two dense
       layers without biases and a GELU); or `none`, if the tower is as wide as the space.
-    resize: how `xmcap embed` makes a picture square: `bilinear`, as in training here; `bicubic` (SigLIP) or
-      `bilinear_square` (SigLIP 2), by that filter at full resolution; `bicubic_crop`, the center of a picture whose
+    resize: how `xmcap embed` makes an image square: `bilinear`, as in training here; `bicubic` (SigLIP) or
+      `bilinear_square` (SigLIP 2), by that filter at full resolution; `bicubic_crop`, the center of an image whose
       short side is resized (CLIP in transformers); `bicubic_crop_even`, the same, but a crop that would begin at half
       a pixel begins at an even one (torchvision); `bilinear_crop`, `bilinear_crop_even`.
   """
@@ -54,7 +54,7 @@ class DualConfig:
 
 
 class Embeddings(NamedTuple):
-  """Unit embeddings of B pictures with K captions each, all float32: image [B, E] and text [B, K, E].
+  """Unit embeddings of B images with K captions each, all float32: image [B, E] and text [B, K, E].
 
   Similarities are `scale` (text . image) + `bias`, both [].
   """
@@ -66,7 +66,7 @@ class Embeddings(NamedTuple):
 
 
 class DualTower(nn.Module):
-  """Pictures and captions to embeddings of length 1.
+  """Images and captions to embeddings of length 1.
 
   Parameters: `vit`, `image_head`, `token_embedder` and `encoder` (of a T5) or `text_tower`, `text_head`, `logit_scale`
   (the logarithm of it), `logit_bias`.
@@ -107,7 +107,7 @@ class DualTower(nn.Module):
     return Dense(self.dual.embed_dim, axes, use_bias, resolve_dtype(dtype))
 
   def embed_images(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [B, H, W, 3] with values 0..255 -> float32 [B, E]."""
+    """Images [B, H, W, 3] with values 0..255 -> float32 [B, E]."""
     pooled = jnp.mean(self.image_tower(image, deterministic), axis=1)
     return normalized(self.image_head(pooled))
 
@@ -126,7 +126,7 @@ class DualTower(nn.Module):
     return normalized(self.text_head(mean))
 
   def __call__(self, image: jax.Array, tokens: jax.Array, deterministic: bool = True) -> Embeddings:
-    """Pictures [B, H, W, 3], and their captions, int32 [B, K, T]; the pictures are encoded once."""
+    """Images [B, H, W, 3], and their captions, int32 [B, K, T]; the images are encoded once."""
     images = self.embed_images(image, deterministic)
     texts = self.embed_texts(tokens.reshape(-1, tokens.shape[-1]), deterministic)
     scale = jnp.exp(jnp.minimum(self.logit_scale, self.max_log_scale))

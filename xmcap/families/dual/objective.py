@@ -1,10 +1,10 @@
-"""Contrastive learning: B pictures with K captions each, every caption against every picture of the global batch.
+"""Contrastive learning: B images with K captions each, every caption against every image of the global batch.
 
 Zhai et al., "Sigmoid Loss for Language Image Pre-Training" (2023); Radford et al., "Learning Transferable Visual Models
 From Natural Language Supervision" (2021) for InfoNCE. With K = 1 both equal transformers' losses.
 
-Each device keeps its pictures and passes its captions around a ring. After as many turns as there are devices, every
-caption has met every picture. A device only ever holds the similarities of its pictures with one device's captions.
+Each device keeps its images and passes its captions around a ring. After as many turns as there are devices, every
+caption has met every image. A device only ever holds the similarities of its images with one device's captions.
 """
 
 import math
@@ -31,9 +31,9 @@ _LOG_100 = math.log(100)
 
 
 class LossInputs(NamedTuple):
-  """The inputs of the losses: B pictures and M = B K captions, either of the whole batch or of one device.
+  """The inputs of the losses: B images and M = B K captions, either of the whole batch or of one device.
 
-  The K captions of a picture are adjacent.
+  The K captions of an image are adjacent.
 
   Attributes:
     image, text: embeddings, float32 [B, E] and [M, E].
@@ -50,7 +50,7 @@ class LossInputs(NamedTuple):
 
 @gin.configurable
 class ContrastiveObjective:
-  """Contrasts each picture's captions with all other captions in the batch.
+  """Contrasts each image's captions with all other captions in the batch.
 
   With microbatches, the contrast is only within a microbatch.
 
@@ -59,7 +59,7 @@ class ContrastiveObjective:
     text: configuration of the text tower: @T5Config(), of which the encoder is used, or @TextConfig().
     dual: configuration of the embedding space.
     kind: `sigmoid` or `infonce`.
-    mask_equal: whether a picture ignores captions of other pictures that are equal to one of its own.
+    mask_equal: whether an image ignores captions of other images that are equal to one of its own.
   """
 
   def __init__(
@@ -97,7 +97,7 @@ class ContrastiveObjective:
 
     Returns:
       The loss, float32 [], a mean over captions; and the metrics `similarity` (mean cosine of a caption and its
-      picture), `scale`, `bias` and `weight` (number of captions).
+      image), `scale`, `bias` and `weight` (number of captions).
     """
     tokens, present = batch["target_tokens"], jnp.any(batch["target_weights"] > 0, axis=-1)
     outputs = self.module.apply(
@@ -127,9 +127,9 @@ class ContrastiveObjective:
 def sigmoid_losses(
   rows: LossInputs, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
 ) -> jax.Array:
-  """The sigmoid loss of each picture, float32 [B]: the sum over all captions of -log sigmoid(y (scale z_i z_j + bias)).
+  """The sigmoid loss of each image, float32 [B]: the sum over all captions of -log sigmoid(y (scale z_i z_j + bias)).
 
-  y is 1 for the picture's own captions and -1 for all others. `rows` are those of this device, one of `devices` along
+  y is 1 for the image's own captions and -1 for all others. `rows` are those of this device, one of `devices` along
   the mesh's `axes`.
   """
 
@@ -149,8 +149,8 @@ def infonce_losses(
 ) -> jax.Array:
   """The InfoNCE loss of each caption, float32 [M]: the mean of both directions.
 
-  From text to picture, the softmax is over all pictures. From picture to text, it is over this caption and those of
-  other pictures: the picture's other captions are right too, so they are left out of the sum. `bias` cancels out.
+  From text to image, the softmax is over all images. From image to text, it is over this caption and those of
+  other images: the image's other captions are right too, so they are left out of the sum. `bias` cancels out.
   """
   captions = len(rows.text) // len(rows.image)
 
@@ -208,7 +208,7 @@ def _round(meet: Callable, stays: Any, travels: Any, axes: tuple[str, ...], devi
 def _pairs(
   rows: LossInputs, turn: jax.Array, present: jax.Array, same: jax.Array, mask_equal: bool
 ) -> tuple[jax.Array, jax.Array]:
-  """Whether a caption belongs to the picture, and whether the pair counts: both bool [B, M]."""
+  """Whether a caption belongs to the image, and whether the pair counts: both bool [B, M]."""
   captions = len(rows.text) // len(rows.image)
   image = jnp.arange(len(rows.text)) // captions
   own = (image[None] == jnp.arange(len(rows.image))[:, None]) & (turn == 0)

@@ -1,4 +1,4 @@
-"""Evaluates by retrieval: R@k and MRR between the captions and pictures of a split, in each language."""
+"""Evaluates by retrieval: R@k and MRR between the captions and images of a split, in each language."""
 
 import dataclasses
 from typing import Any
@@ -22,9 +22,9 @@ class RetrievalEvaluator(RetrievalBase):
 
   Args:
     stream: a `CaptionStream` of the split; one caption in each of its languages is used. For a tower that `xmcap
-      convert` wrote, the text of a caption goes through its own tokenizer, and pictures are resized in its own way.
-    pictures: pictures per batch.
-    num_pictures: number of pictures from the split; 0: all.
+      convert` wrote, the text of a caption goes through its own tokenizer, and images are resized in its own way.
+    pictures: images per batch.
+    num_pictures: number of images from the split; 0: all.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
     out_dir: tables and report are written to `out_dir/name`; "": nothing is written.
     title: title of the tables and the report.
@@ -44,7 +44,7 @@ class RetrievalEvaluator(RetrievalBase):
     if pictures < 1:
       raise UsageError(f"RetrievalEvaluator.pictures is {pictures}: give at least 1")
     captions = len(stream.languages)
-    # Unlike in training, every picture has a caption in every language, all padded to one length.
+    # Unlike in training, every image has a caption in every language, all padded to one length.
     module: Any = embedder.configured_tower()
     stream = dataclasses.replace(
       stream, captions_per_image=captions, batch_size=pictures * captions, target_lengths=(), bucket_window=1,
@@ -65,7 +65,7 @@ class RetrievalEvaluator(RetrievalBase):
     self._embed, self._embed_images = jax.jit(embed), jax.jit(embed_images)
 
   def _embedded(self, sharded: sharded_params.ShardedParams, count: int) -> Embedded:
-    """Takes one caption per picture and language."""
+    """Takes one caption per image and language."""
     name = f"{self.prefix}retrieval"
     if self._tokenizer is not None:
       return self._tokenized(sharded, count, name, self._tokenizer)

@@ -1,4 +1,4 @@
-"""Texts in one language with a teacher's embeddings, of pictures and English captions of a corpus, or of text pairs.
+"""Texts in one language with a teacher's embeddings, of images and English captions of a corpus, or of text pairs.
 
 The embeddings are computed once, by `xmcap embed --corpus` or `xmcap embed --captions`, and read from its folder.
 """
@@ -39,7 +39,7 @@ from xmcap.reading import embedding_files, embedding_rows, jsonl
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class TaughtStream(CaptionStream):
-  """A `CaptionStream` of one caption per picture, with the teacher's embeddings instead of the pixels.
+  """A `CaptionStream` of one caption per image, with the teacher's embeddings instead of the pixels.
 
   A batch has `target_tokens` and `target_weights` [B, 1, T], `prompt_tokens`, `key`, and the normalised embeddings
   `teacher_text` (of the English caption) and `teacher_image`, float32 [B, E].
@@ -84,14 +84,14 @@ class TaughtStream(CaptionStream):
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class PairStream:
-  """Texts in one language with a teacher's embeddings of their English originals; no pictures are read.
+  """Texts in one language with a teacher's embeddings of their English originals; no images are read.
 
   A batch has `target_tokens` int32 and `target_weights` float32 [B, 1, T], `teacher_text` float32 [B, E], `key` [B],
-  and `teacher_image` float32 [B, E] if the teacher has embedded pictures too. Each pair is shown once per epoch.
+  and `teacher_image` float32 [B, E] if the teacher has embedded images too. Each pair is shown once per epoch.
 
   Attributes:
     pairs: a file of captions as for `xmcap embed`, with as many texts of a key in `language` as in English, in the same
-      order. Its keys need not be pictures.
+      order. Its keys need not be images.
     language: code of the texts.
     teacher: the folder that `xmcap embed --captions=PAIRS --languages=en` wrote; with --images for `lit`.
     tower: folder of the dual tower, whose tokenizer reads the texts.

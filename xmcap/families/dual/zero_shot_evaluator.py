@@ -23,15 +23,15 @@ from xmcap.ranked import zero_shot
 
 @gin.configurable
 class ZeroShotEvaluator(SplitEvaluator):
-  """Top-1 accuracy on pictures of one class each, as in `xmcap score zero-shot`, for the dual tower configured in gin.
+  """Top-1 accuracy on images of one class each, as in `xmcap score zero-shot`, for the dual tower configured in gin.
 
   Args:
-    stream: a `TagStream` of pictures with one tag each; the number of a class is that of its tag in `tags.txt`.
+    stream: a `TagStream` of images with one tag each; the number of a class is that of its tag in `tags.txt`.
     labels: a file of class names in Babel-ImageNet's layout.
     prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or for languages that it lacks: the class name alone.
     languages: codes, or ('every',); (): all that have labels, of Babel-ImageNet's file the paper's 100 and English.
     vocabulary: the file of the model's vocabulary; "": that of the stream's corpus. A tower that `xmcap convert` wrote
-      has its own tokenizer, and resizes pictures in its own way.
+      has its own tokenizer, and resizes images in its own way.
     max_length: the largest number of tokens in a text.
     fixed_classes: number of classes in the fixed-size variant; 0: without it.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
@@ -103,7 +103,7 @@ class ZeroShotEvaluator(SplitEvaluator):
     yield from self.rows(result.table)
 
   def _images(self, sharded: sharded_params.ShardedParams) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Embeddings float32 [N, E], classes int64 [N] and numbers of the split's pictures."""
+    """Embeddings float32 [N, E], classes int64 [N] and numbers of the split's images."""
     name = f"{self.prefix}zero-shot"
     image, tags, weights = of_split(self.stream, len(self.stream.source), self._embed, sharded, name)
     kept = (weights > 0) & (tags[:, 0] > 0)

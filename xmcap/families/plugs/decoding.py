@@ -1,6 +1,6 @@
 """Decoding with a language-blind encoder: the decoder is given the LangId after the separator (see `stabilizer.py`).
 
-In one phase, each language searches its own stabilizer and caption. In two phases, the stabilizer of a picture is
+In one phase, each language searches its own stabilizer and caption. In two phases, the stabilizer of an image is
 searched once, its keys and values are computed, and the captions of all languages continue from there.
 """
 
@@ -74,13 +74,13 @@ def one_phase(
   apply: Any, search: Search, marks: TargetFormat, cross: CrossCache, cache: SelfCache, prompts: jax.Array,
   max_length: int, keys: Any,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-  """Searches stabilizer and caption of each picture and language together.
+  """Searches stabilizer and caption of each image and language together.
 
   Args:
     apply: applies a method of the captioner.
     search: the search.
     marks: the tokens around a stabilizer.
-    cross, cache: from `Decoder.start`, for the pictures, B rows.
+    cross, cache: from `Decoder.start`, for the images, B rows.
     prompts: int32 [B, L, P], the LangIds.
     max_length: T.
     keys: random keys [B * L].
@@ -116,7 +116,7 @@ def two_phases(
   apply: Any, search: Search, marks: TargetFormat, cross: CrossCache, cache: SelfCache, prompts: jax.Array,
   max_length: int, keys: tuple[Any, Any],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-  """Searches the stabilizer of each picture, and then the captions of all its languages from there on.
+  """Searches the stabilizer of each image, and then the captions of all its languages from there on.
 
   Args and results are those of `one_phase`, but for `keys`: [B] for the stabilizers, and [B * L]. A score is the sum of
   those of both searches.

@@ -1,4 +1,4 @@
-"""PLuGS: a caption follows a stabilizer, the picture's caption in a pivot language.
+"""PLuGS: a caption follows a stabilizer, the image's caption in a pivot language.
 
 Thapliyal and Soricut, "Cross-modal Language Generation using Pivot Stabilization for Web-scale Language Coverage"
 (2020). One model for all languages and the consistent form are those of a draft of Thapliyal et al., "Crossmodal-3600",
@@ -35,12 +35,12 @@ class Stabilizer:
 
   Attributes:
     form: `plain`: the LangId is the encoder's prompt, and the decoder writes everything. `consistent`: the encoder does
-      not see the language; the decoder is given the LangId after the separator. Then all languages of a picture can
+      not see the language; the decoder is given the LangId after the separator. Then all languages of an image can
       share one stabilizer.
     language: code of the pivot language.
     length: largest number of tokens of a stabilizer that is decoded by itself, with the separator; a longer one ends
       there. Only for two phases.
-    phases: of decoding, for `consistent`. 2: the best stabilizer of a picture is found once, and held fixed while the
+    phases: of decoding, for `consistent`. 2: the best stabilizer of an image is found once, and held fixed while the
       captions of all its languages are searched ("consistent" beam search). 1: each language searches stabilizer and
       caption together, and may find another stabilizer ("inconsistent").
 
@@ -157,22 +157,22 @@ class Marks:
     return decoding.two_phases(apply, search, self, cross, cache, prompts, max_length, keys)
 
   def rows(self, stabilizers: Texts, prefix: str) -> Iterator[tuple[str, str, float]]:
-    """Yields an evaluator's row: the mean number of distinct stabilizers of a picture."""
+    """Yields an evaluator's row: the mean number of distinct stabilizers of an image."""
     counts = distinct(stabilizers)
     mean = sum(number * count for number, count in counts.items()) / counts.total()
     yield "mean", f"{prefix}distinct_stabilizers", mean
 
   def text(self, stabilizers: Texts) -> str:
-    """A line with the share of pictures for each number of distinct stabilizers."""
+    """A line with the share of images for each number of distinct stabilizers."""
     counts = distinct(stabilizers)
     shares = ", ".join(f"{number}: {count / counts.total():.1%}" for number, count in sorted(counts.items()))
     return f"distinct stabilizers of a picture, and the share of pictures with so many: {shares}"
 
 
 def distinct(stabilizers: Texts) -> Counter[int]:
-  """Returns number of distinct stabilizers -> number of pictures with so many.
+  """Returns number of distinct stabilizers -> number of images with so many.
 
-  A draft of Thapliyal et al., "Crossmodal-3600", Figure 4 and Table 3: whether the captions of a picture's languages
+  A draft of Thapliyal et al., "Crossmodal-3600", Figure 4 and Table 3: whether the captions of an image's languages
   say the same. Consistent stabilizers are the same for all of them, so their number is 1.
   """
   return Counter(len(set(of_image.values())) for of_image in stabilizers.values())

@@ -1,1 +1,1 @@
-"""Taggers of pictures by labels of a vocabulary, and tags as prompts of captions."""
+"""Taggers of images by labels of a vocabulary, and tags as prompts of captions."""

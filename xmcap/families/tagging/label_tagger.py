@@ -1,4 +1,4 @@
-"""Networks that predict a picture's tags in one or several languages from the vector of the picture.
+"""Networks that predict an image's tags in one or several languages from the vector of the image.
 
 Li et al., "COCO-CN" (2019), section IV-A: a multilayer perceptron for one language; one hidden layer with a head for
 each language (multi-task); and the cascade, in which the tags that a first network predicts in one language are an
@@ -82,7 +82,7 @@ class TagMlp(nn.Module):
 
 
 class LabelTagger(nn.Module):
-  """Predicts labels from a picture or from its stored features.
+  """Predicts labels from an image or from its stored features.
 
   Parameters: `vit`, if there is one; `tags`, the network; in a cascade `tags` is the first network, as a run for its
   languages alone has trained it, and `cascade` the second.
@@ -104,7 +104,7 @@ class LabelTagger(nn.Module):
       self.cascade = TagMlp(sizes, *how)
 
   def vector(self, inputs: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [B, H, W, 3] with values 0..255, or features [B, D] without a ViT -> float32 [B, D]."""
+    """Images [B, H, W, 3] with values 0..255, or features [B, D] without a ViT -> float32 [B, D]."""
     if self.vit is not None:
       inputs = jnp.mean(self.image_tower(inputs, deterministic), axis=1)
     return inputs.astype(jnp.float32)

@@ -1,7 +1,7 @@
 """Reads labels for tagging, a folder for each language, as `xmcap data tags` writes them.
 
 FOLDER/labels.txt    the labels, one per line
-FOLDER/SPLIT.jsonl   the labels of each picture: {"image/key": ..., "language": ..., "tags": [...]}
+FOLDER/SPLIT.jsonl   the labels of each image: {"image/key": ..., "language": ..., "tags": [...]}
 """
 
 import collections
@@ -24,12 +24,12 @@ _HINT = "`xmcap data tags` makes it"
 
 
 @dataclasses.dataclass(frozen=True)
-class PictureLabels:
-  """The labels of the pictures of a split.
+class ImageLabels:
+  """The labels of the images of a split.
 
   Attributes:
     columns: image key -> int32 [n], its labels, numbered over all languages one after the other; perhaps none.
-    known: language code -> keys of the pictures that its file lists.
+    known: language code -> keys of the images that its file lists.
     unknown: image key -> number of its tags that are not among the labels.
   """
 
@@ -61,8 +61,8 @@ def write_names(folder: epath.Path, names: Mapping[str, tuple[str, ...]]) -> Non
 
 def read_pictures(
   folders: Mapping[str, str], names: Mapping[str, tuple[str, ...]], splits: Iterable[str]
-) -> PictureLabels:
-  """Reads the labels of the pictures of some splits, in all languages of `names` (see `read_names`).
+) -> ImageLabels:
+  """Reads the labels of the images of some splits, in all languages of `names` (see `read_names`).
 
   Raises:
     UsageError: a file is missing or malformed, is in another language, or has none of the labels.
@@ -94,7 +94,7 @@ def read_pictures(
       if len(indices) < len(of_image):
         unknown[key] += len(of_image) - len(indices)
   as_arrays = {key: np.array(numbers, np.int32) for key, numbers in columns.items()}
-  return PictureLabels(as_arrays, listed, dict(unknown))
+  return ImageLabels(as_arrays, listed, dict(unknown))
 
 
 def _read(folder, name, read):

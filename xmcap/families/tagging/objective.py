@@ -16,7 +16,7 @@ from xmcap.training.objectives import Batch, Metrics
 
 @gin.configurable
 class LabelObjective:
-  """The binary cross-entropy of a picture's labels: its mean over the labels of a language, summed over languages.
+  """The binary cross-entropy of an image's labels: its mean over the labels of a language, summed over languages.
 
   Li et al., "COCO-CN" (2019), section IV-A. One language is their plain MLP, several are multi-task learning, and
   `first` makes a cascade, whose first network should be frozen (`Optimizer.frozen`).
@@ -46,7 +46,7 @@ class LabelObjective:
     labels_lib.write_names(model_dir / labels_lib.FOLDER, self.names)
 
   def inputs(self, batch: Batch) -> jax.Array:
-    """The pictures or the features of a batch."""
+    """The images or the features of a batch."""
     return batch["features" if self.module.vit is None else "image"]
 
   def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
@@ -57,12 +57,12 @@ class LabelObjective:
     """The loss of a batch.
 
     Args:
-      batch: `image` uint8 [B, H, W, 3] or `features` [B, D]; `labels` uint8 [B, L], 1 for each label of a picture, the
-        languages side by side; `weights` float32 [B]. A picture without a label in a language is left out there.
+      batch: `image` uint8 [B, H, W, 3] or `features` [B, D]; `labels` uint8 [B, L], 1 for each label of an image, the
+        languages side by side; `weights` float32 [B]. An image without a label in a language is left out there.
 
     Returns:
-      The loss, float32 [], a weighted mean over pictures; and the metrics `accuracy` (share of the pictures and
-      languages whose highest label is right, a weighted mean over pictures) and `weight` (sum over pictures).
+      The loss, float32 [], a weighted mean over images; and the metrics `accuracy` (share of the images and
+      languages whose highest label is right, a weighted mean over images) and `weight` (sum over images).
     """
     outputs = self.module.apply({"params": params}, self.inputs(batch), deterministic, rngs={"dropout": rng})
     logits, labels = cast(jax.Array, outputs), batch["labels"].astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""The stream of pictures with their labels for tagging, in one or several languages."""
+"""The stream of images with their labels for tagging, in one or several languages."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ _UNKNOWN = "tags that are not among the labels"
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class LabelStream(ImageStream):
-  """Pictures with their labels.
+  """Images with their labels.
 
-  A batch has `image` uint8 [B, H, W, 3]; `labels` uint8 [B, L], 1 for each label of a picture, the languages side by
-  side in the order of `labels`; `weights` float32 [B], 0 for pictures that are skipped or have no label; `key` [B].
-  Pictures without a label and tags that are not among the labels are counted in `lost`.
+  A batch has `image` uint8 [B, H, W, 3]; `labels` uint8 [B, L], 1 for each label of an image, the languages side by
+  side in the order of `labels`; `weights` float32 [B], 0 for images that are skipped or have no label; `key` [B].
+  Images without a label and tags that are not among the labels are counted in `lost`.
 
   Attributes, beside those of `ImageStream`:
     labels: language code -> folder that `xmcap data tags` wrote.
@@ -64,7 +64,7 @@ class LabelReader:
   """Reads the labels and images of a `LabelStream`: of `source`, the labels `truth`, `width` of all languages."""
 
   source: RecordSource
-  truth: labels_lib.PictureLabels
+  truth: labels_lib.ImageLabels
   width: int
   inputs: ImageInputs
 

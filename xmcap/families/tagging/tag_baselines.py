@@ -1,4 +1,4 @@
-"""Two trivial taggers that any trained one must beat: the most frequent tags, and those of the nearest picture."""
+"""Two trivial taggers that any trained one must beat: the most frequent tags, and those of the nearest image."""
 
 import collections
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,14 @@ import numpy as np
 
 from xmcap.reading.tag_files import Scores
 
-_AT_ONCE = 1024  # pictures that are compared at once
+_AT_ONCE = 1024  # images that are compared at once
 
 Tags = Mapping[str, Mapping[str, Sequence[str]]]
-"""Language code -> image key -> the picture's true tags."""
+"""Language code -> image key -> the image's true tags."""
 
 
 def most_frequent(train: Tags, keys: Sequence[str], count: int) -> Scores:
-  """Predicts the `count` most frequent training tags of each language for all pictures; of equal ones the first."""
+  """Predicts the `count` most frequent training tags of each language for all images; of equal ones the first."""
   return {
     language: dict.fromkeys(keys, _ranked(_frequent(of_language)[:count]))
     for language, of_language in train.items()
@@ -29,12 +29,12 @@ def nearest_picture(
   vectors: np.ndarray,
   count: int,
 ) -> Scores:
-  """Predicts the tags of the training picture with the highest cosine similarity, then the most frequent tags.
+  """Predicts the tags of the training image with the highest cosine similarity, then the most frequent tags.
 
   Args:
-    train: the tags of the training pictures; each language has at least one.
+    train: the tags of the training images; each language has at least one.
     train_keys, train_vectors: their keys and vectors, float32 [M, D].
-    keys, vectors: of the pictures to tag, float32 [N, D].
+    keys, vectors: of the images to tag, float32 [N, D].
     count: number of predicted tags; fewer if a language has fewer.
   """
   nearest: list[int] = _nearest(_normalized(train_vectors), _normalized(vectors)).tolist()

@@ -12,7 +12,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
-from xmcap.families.tagging import picture_tags, tag_baselines
+from xmcap.families.tagging import image_tags, tag_baselines
 from xmcap.families.tagging.label_tagger import columns
 from xmcap.files import addresses, outputs
 from xmcap.ranked import page
@@ -26,7 +26,7 @@ from xmcap.scoring.tables import score_table
 PREDICTIONS = "predictions.jsonl"
 
 _MOST = max(DEPTHS)
-"""Tags that are predicted for each picture."""
+"""Tags that are predicted for each image."""
 
 
 @gin.configurable
@@ -39,8 +39,8 @@ class TagEvaluator(SplitEvaluator):
     languages: codes to score; (): all.
     depths: the numbers k, of 1, 3, 5 and 10.
     baselines: a `LabelStream` of the training split. If given, the most frequent tags and those of the nearest training
-      picture (by the cosine of the vectors that the network gets) are scored too.
-    num_pictures: number of pictures from the split; 0: all.
+      image (by the cosine of the vectors that the network gets) are scored too.
+    num_pictures: number of images from the split; 0: all.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
     out_dir: predictions, tables and report are written to `out_dir/name`; "": nothing is written.
     title: title of the tables and the report.
@@ -86,7 +86,7 @@ class TagEvaluator(SplitEvaluator):
     self._predict = jax.jit(_predicting(objective, with_vectors=baselines is not None))
 
   def small(self, images: int) -> "TagEvaluator":
-    """An evaluator of a few pictures, without baselines and files."""
+    """An evaluator of a few images, without baselines and files."""
     evaluator = copy.copy(self)
     evaluator.stream, evaluator.num_pictures = self.stream.resized(images), images
     evaluator.baselines, evaluator.out_dir = None, ""
@@ -99,7 +99,7 @@ class TagEvaluator(SplitEvaluator):
     count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
     keys = self.stream.keys(count)
     weights, vectors, *best = of_split(self.stream, count, self._predict, sharded, f"{self.prefix}tags")
-    # A picture with labels that has weight 0 could not be decoded.
+    # An image with labels that has weight 0 could not be decoded.
     labelled = self.stream.truth.columns
     kept = [
       key for key, weight in zip(keys, weights, strict=False) if weight or not len(labelled.get(key, ()))
@@ -111,7 +111,7 @@ class TagEvaluator(SplitEvaluator):
     for language, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
       names = self.stream.names[language]
       predictions[language] = {
-        key: picture_tags.named(names, of_image, numbers)
+        key: image_tags.named(names, of_image, numbers)
         for key, of_image, numbers in zip(keys, scores, places, strict=False)
       }
     by_tagger = {"": _of_pictures(predictions, truth)}
@@ -180,7 +180,7 @@ def _predicting(objective: Any, with_vectors: bool) -> Callable[[Any, Any], tupl
 
 
 def _of_pictures(scores: tag_files.Scores, truth: tag_baselines.Tags) -> tag_files.Scores:
-  """The scores of the pictures that `truth` has in each language."""
+  """The scores of the images that `truth` has in each language."""
   return {
     language: {key: of_language[key] for key in truth[language]}
     for language, of_language in scores.items()
@@ -189,7 +189,7 @@ def _of_pictures(scores: tag_files.Scores, truth: tag_baselines.Tags) -> tag_fil
 
 
 def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-  """Language code -> image key -> labels, of those pictures that the language's file of labels lists."""
+  """Language code -> image key -> labels, of those images that the language's file of labels lists."""
   parts = columns([(language, len(names)) for language, names in stream.names.items()])
   truth: dict[str, dict[str, list[str]]] = {}
   for language, part in parts.items():

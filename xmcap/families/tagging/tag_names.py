@@ -1,4 +1,4 @@
-"""Captions that are only the names of a picture's tags, to watch a run that pretrains a ViT on tags."""
+"""Captions that are only the names of an image's tags, to watch a run that pretrains a ViT on tags."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ _READ = 4096  # records to look for names in
 
 @gin.configurable
 class TagNames:
-  """Names the tags that a `Tagger` finds in pictures, from left to right; called as a `Predictor`.
+  """Names the tags that a `Tagger` finds in images, from left to right; called as a `Predictor`.
 
-  A tag's name in a language is the caption of a picture of the corpus that shows nothing else, among the first 4,096; a
-  tag without such a picture keeps its own name.
+  A tag's name in a language is the caption of an image of the corpus that shows nothing else, among the first 4,096; a
+  tag without such an image keeps its own name.
 
   Args:
     objective: a `TagObjective`, whose module is the tagger.
@@ -48,11 +48,11 @@ class TagNames:
   def __call__(
     self, params: Any, keys: Sequence[str], load: Callable[[str], np.ndarray], languages: Sequence[str]
   ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields (key, {language: names}) for each picture, in order; all processes of a run must call it together."""
+    """Yields (key, {language: names}) for each image, in order; all processes of a run must call it together."""
     sharded = sharded_params.for_evaluation(params, jax.devices())
     size = sharded.rounded(len(keys))
     fed = sharding.process_rows(sharded.mesh, size)
-    # The batch is padded with its last picture.
+    # The batch is padded with its last image.
     pixels = np.stack([load(keys[min(int(row), len(keys) - 1)]) for row in fed])
     rows = sharded.compute(self._compute, {"image": pixels}, size, fed)
     for key, slots in zip(keys, rows, strict=False):

@@ -1,6 +1,6 @@
-"""Trains a ViT with a tagging head on the tags of pictures, before it is the image tower of a captioner.
+"""Trains a ViT with a tagging head on the tags of images, before it is the image tower of a captioner.
 
-The paper's ViTs were pretrained to classify JFT. This head does the same for corpora whose pictures have an ordered
+The paper's ViTs were pretrained to classify JFT. This head does the same for corpora whose images have an ordered
 list of classes. The parameters of the ViT (`vit`) are those of the captioner's.
 """
 
@@ -20,14 +20,14 @@ from xmcap.training.token_loss import token_losses
 
 
 class Tagger(nn.Module):
-  """Predicts the classes in a picture, in order and as a set.
+  """Predicts the classes in an image, in order and as a set.
 
   Parameters: `vit`, `slots_dense`, `labels_dense`.
 
   Attributes:
     vit: the image tower; with pool `none` the patch tokens are averaged.
     num_classes: C, the number of classes in the corpus.
-    num_slots: S, the largest number of classes per picture.
+    num_slots: S, the largest number of classes per image.
   """
 
   vit: ImageConfig
@@ -46,7 +46,7 @@ class Tagger(nn.Module):
     self.labels_dense = Dense(self.num_classes, ("embed", "classes"), use_bias=True, dtype=dtype)
 
   def __call__(self, image: jax.Array, deterministic: bool = True) -> tuple[jax.Array, jax.Array]:
-    """Pictures [B, H, W, 3] with values 0..255 -> the logits of each slot and of each label.
+    """Images [B, H, W, 3] with values 0..255 -> the logits of each slot and of each label.
 
     The slots are float32 [B, S, C + 1], where class 0 is an empty slot, and the labels float32 [B, C], where label i is
     class i + 1 of a slot.
@@ -58,12 +58,12 @@ class Tagger(nn.Module):
 
 @gin.configurable
 class TagObjective:
-  """Predicts a picture's tags: in order (a softmax per slot), and as a set (a sigmoid per class).
+  """Predicts an image's tags: in order (a softmax per slot), and as a set (a sigmoid per class).
 
   Args:
     vit: configuration of the ViT; its parameters are `vit/...`, as in the captioner.
     num_classes: C, the number of lines in the corpus's `tags.txt`.
-    num_slots: S, the largest number of tags per picture, as in the stream.
+    num_slots: S, the largest number of tags per image, as in the stream.
     labels_weight: weight of the sigmoid loss (summed over the classes, as in big_vision) relative to the softmax loss
       (mean over the slots).
   """
@@ -92,9 +92,9 @@ class TagObjective:
         0 for padding; all 1 if absent.
 
     Returns:
-      The loss, float32 [], a weighted mean over pictures; and the metrics `accuracy` (share of a picture's tags that
-      are right; for a picture without tags, whether all slots are predicted empty), `exact` (whether all slots are
-      right), `labels_loss`, all weighted means too, and `weight` (sum over pictures).
+      The loss, float32 [], a weighted mean over images; and the metrics `accuracy` (share of an image's tags that
+      are right; for an image without tags, whether all slots are predicted empty), `exact` (whether all slots are
+      right), `labels_loss`, all weighted means too, and `weight` (sum over images).
     """
     outputs = self.module.apply({"params": params}, batch["image"], deterministic, rngs={"dropout": rng})
     slots, labels = cast(tuple[jax.Array, jax.Array], outputs)

@@ -1,1 +1,1 @@
-"""Word2VisualVec: texts embedded into the space of pictures' features (Dong et al., TMM 2018)."""
+"""Word2VisualVec: texts embedded into the space of images' features (Dong et al., TMM 2018)."""

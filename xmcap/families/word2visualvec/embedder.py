@@ -52,7 +52,7 @@ class WordEmbedder(EmbedsTexts):
 
 
 class FeatureEmbedder:
-  """A Word2VisualVec and the stored features of pictures.
+  """A Word2VisualVec and the stored features of images.
 
   Args:
     folder, model, params: a run's folder, and what it holds.
@@ -74,7 +74,7 @@ class FeatureEmbedder:
 
   @property
   def preprocessing(self) -> str:
-    """How texts are prepared, with a hash of the words; pictures are stored features."""
+    """How texts are prepared, with a hash of the words; images are stored features."""
     return f"stored features; up to {self.texts.longest}, words#{self.texts.words.sha256[:16]}"
 
   def texts_of(self, language: str, adapters: str = "") -> WordEmbedder:
@@ -85,10 +85,10 @@ class FeatureEmbedder:
     return self.texts
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the stored features of pictures, normalised, float32 [N, F]; `paths` are keys of the pictures.
+    """Returns the stored features of images, normalised, float32 [N, F]; `paths` are keys of the images.
 
     Raises:
-      UsageError: as `features.read`; or a picture has none, or they have another width than the model predicts.
+      UsageError: as `features.read`; or an image has none, or they have another width than the model predicts.
     """
     del read
     vectors = features_lib.of_keys(self._stored, paths, self._features, "the pictures to embed")

@@ -1,4 +1,4 @@
-"""Evaluates a Word2VisualVec by retrieval: its captions against the stored features of the pictures."""
+"""Evaluates a Word2VisualVec by retrieval: its captions against the stored features of the images."""
 
 import copy
 from typing import Any
@@ -23,8 +23,8 @@ class WordRetrievalEvaluator(RetrievalBase):
 
   Args:
     objective: the `Word2VisualVecObjective` of the run.
-    stream: a `WordStream` of the split; one caption of each picture in each of its languages is used.
-    num_pictures: number of pictures from the split; 0: all.
+    stream: a `WordStream` of the split; one caption of each image in each of its languages is used.
+    num_pictures: number of images from the split; 0: all.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
     out_dir: tables and report are written to `out_dir/name`; "": nothing is written.
     title: title of the tables and the report.
@@ -42,7 +42,7 @@ class WordRetrievalEvaluator(RetrievalBase):
     name: str = "",
   ):
     super().__init__(stream, num_pictures, bootstrap, out_dir, title, name)
-    # All have the same order, so that the pictures are at the same places.
+    # All have the same order, so that the images are at the same places.
     self._streams = {language: stream.only(language) for language in stream.languages}
 
     def embed(params, batch):
@@ -52,7 +52,7 @@ class WordRetrievalEvaluator(RetrievalBase):
     self._embed = jax.jit(embed)
 
   def small(self, images: int) -> "WordRetrievalEvaluator":
-    """An evaluator of a few pictures, without files."""
+    """An evaluator of a few images, without files."""
     evaluator = copy.copy(self)
     evaluator.num_pictures, evaluator.out_dir = images, ""
     evaluator._streams = {language: stream.resized(images) for language, stream in self._streams.items()}
@@ -73,5 +73,5 @@ class WordRetrievalEvaluator(RetrievalBase):
         f"split '{self.stream.split}' has no caption in {', '.join(self._streams)} from these sources: choose others"
       )
     # Vectors have length 1, so that the product is the cosine. But a network may predict 0 for a sentence, which has no
-    # direction: its product is 0 with every picture.
+    # direction: its product is 0 with every image.
     return Embedded(image, captions, texts, "cosine" if shortest > _ZERO else "dot")

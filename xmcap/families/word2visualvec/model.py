@@ -1,4 +1,4 @@
-"""Word2VisualVec: predicts the feature vector of a picture from a sentence about it.
+"""Word2VisualVec: predicts the feature vector of an image from a sentence about it.
 
 Dong, Li and Snoek, "Predicting Visual Features from Text for Image and Video Caption Retrieval" (2018); Li et al.,
 "COCO-CN" (2019), section IV-C, for the attention. A sentence is encoded as its words' last GRU state (or an attention
@@ -26,7 +26,7 @@ class Word2VisualVecConfig:
   """Sizes and variants of a Word2VisualVec.
 
   Attributes:
-    output_dim: F, the width of the pictures' features.
+    output_dim: F, the width of the images' features.
     rnn_width: width of the GRU's state.
     rnn_words: the GRU reads so many words; counts and mean are of all.
     hidden: width of the hidden layer.
@@ -80,7 +80,7 @@ class Gru(nn.Module):
 
 
 class Word2VisualVec(nn.Module):
-  """Sentences to features of pictures. Float32 throughout.
+  """Sentences to features of images. Float32 throughout.
 
   Parameters: `gru`, `attention` (if asked for), `hidden`, `output`. The words' vectors are inputs, and do not learn.
 

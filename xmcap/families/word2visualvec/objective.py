@@ -20,7 +20,7 @@ _SMALLEST = 1e-12  # squared distance whose root still has a gradient
 
 @gin.configurable
 class Word2VisualVecObjective:
-  """Pulls what a sentence predicts towards the features of its picture, and perhaps away from those of another.
+  """Pulls what a sentence predicts towards the features of its image, and perhaps away from those of another.
 
   Li et al., "COCO-CN" (2019), section IV-C.
 
@@ -29,9 +29,9 @@ class Word2VisualVecObjective:
     words: folder that `xmcap data words` wrote, as in the stream.
     languages: codes of its words, as in the stream.
     kind: `mse`, the mean square of the differences; `contrastive`, the mean of y D^2 + (1 - y) max(margin - D, 0)^2
-      over the pairs of a sentence and a picture, where D is the Euclidean distance, and y is 1 for the sentence's own
-      picture and 0 for the other one.
-    margin: distance to which other pictures are pushed away.
+      over the pairs of a sentence and an image, where D is the Euclidean distance, and y is 1 for the sentence's own
+      image and 0 for the other one.
+    margin: distance to which other images are pushed away.
   """
 
   def __init__(
@@ -70,7 +70,7 @@ class Word2VisualVecObjective:
 
     Returns:
       The loss, float32 [], a weighted mean over sentences; and the metrics `similarity` (cosine of the prediction and
-      the features of the picture), a weighted mean too, and `weight` (number of sentences).
+      the features of the image), a weighted mean too, and `weight` (number of sentences).
     """
     outputs = self.module.apply(
       {"params": params}, batch["words"], batch["vectors"], deterministic, rngs={"dropout": rng}

@@ -1,4 +1,4 @@
-"""The stream of captions as words with vectors, and of the stored features of their pictures."""
+"""The stream of captions as words with vectors, and of the stored features of their images."""
 
 import copy
 import dataclasses
@@ -27,14 +27,14 @@ _CUT = "words beyond the longest text"
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class WordStream(ImageStream):
-  """A caption of each picture, as words, with the stored features of the picture and of another one.
+  """A caption of each image, as words, with the stored features of the image and of another one.
 
   Languages are drawn by weight, and the captions of a language alternate by epoch, as in `CaptionStream`. Captions are
   read and split into words when they are drawn: those of CC3M-35L would take tens of gigabytes of memory.
 
   A batch has `words` int32 [B, T], 1 + the number of each known word, then 0; `vectors` float32 [B, T, D], their
-  vectors, then 0; `features` float32 [B, F], those of the caption's picture; `other` float32 [B, F], those of another
-  picture, drawn evenly; `weights` float32 [B], 0 for pictures without a caption in these languages; and `key` [B].
+  vectors, then 0; `features` float32 [B, F], those of the caption's image; `other` float32 [B, F], those of another
+  image, drawn evenly; `weights` float32 [B], 0 for images without a caption in these languages; and `key` [B].
 
   Attributes, beside those of `ImageStream`, of which `features` is required:
     words: folder that `xmcap data words` wrote.
@@ -72,7 +72,7 @@ class WordStream(ImageStream):
     )  # fmt: skip
 
   def only(self, language: str) -> Self:
-    """Returns a stream of the captions in one of the languages, with the same pictures in the same order."""
+    """Returns a stream of the captions in one of the languages, with the same images in the same order."""
     stream = copy.copy(self)
     stream.maker = self.maker.apart()
     stream.reader = dataclasses.replace(self.reader, drawing=self._draw_from((language,)))

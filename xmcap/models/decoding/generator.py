@@ -1,4 +1,4 @@
-"""Generates captions by a search with a key-value cache; a picture is encoded once for all languages."""
+"""Generates captions by a search with a key-value cache; an image is encoded once for all languages."""
 
 import functools
 from typing import Any
@@ -23,9 +23,9 @@ _BEYOND_TOKENS = 2**30  # larger than any token id
 
 
 def _row_keys(rng: jax.Array, row_ids: jax.Array, prompts: jax.Array) -> jax.Array:
-  """A key for each (picture, prompt), a function of the picture's id and the prompt's tokens, not of their position.
+  """A key for each (image, prompt), a function of the image's id and the prompt's tokens, not of their position.
 
-  If a picture has the same prompt several times, each repetition has a different key.
+  If an image has the same prompt several times, each repetition has a different key.
   """
 
   def key(row_id, prompt, repetition):
@@ -55,7 +55,7 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
 def generate(captioner, search, max_length, cache_dtype, marks, params, image, prompt_tokens, rng, row_ids):
   """`Generator.__call__` as one jitted function of `Generator.static` and its arguments, with prompts [B, L, P].
 
-  When it is traced for export, the number of pictures may be symbolic.
+  When it is traced for export, the number of images may be symbolic.
   """
   params = in_dtype_of_activations(captioner, params)
   apply = functools.partial(
@@ -83,7 +83,7 @@ def generate(captioner, search, max_length, cache_dtype, marks, params, image, p
 
 @gin.configurable
 class Generator:
-  """Captions batches of pictures with one compiled program.
+  """Captions batches of images with one compiled program.
 
   Args:
     captioner: the model.
@@ -124,15 +124,15 @@ class Generator:
   def __call__(
     self, params: Any, image: Any, prompt_tokens: Any, rng: jax.Array | None = None, row_ids: Any = None
   ) -> tuple[jax.Array, jax.Array]:
-    """Captions pictures; compiles once per batch size.
+    """Captions images; compiles once per batch size.
 
     Args:
       params: the captioner's parameters, or the output of `cast`.
       image: [B, H, W, 3], values 0..255.
-      prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0. `Sample` draws a
+      prompt_tokens: int32 [L, P], the same languages for every image, or [B, L, P]; padded with 0. `Sample` draws a
         different caption for each repetition of a prompt.
       rng: key for `Sample`; None: seed 0.
-      row_ids: int32 [B], ids of the pictures in their split. The same (rng, id, prompt) gives the same sample in any
+      row_ids: int32 [B], ids of the images in their split. The same (rng, id, prompt) gives the same sample in any
         batch and with any other languages. None: 0 .. B - 1.
 
     Returns:
@@ -140,7 +140,7 @@ class Generator:
       [B, L]. The search `NBest` adds a dimension: [B, L, count, T] and [B, L, count].
 
     Raises:
-      UsageError: there are no pictures, or the prompts do not match the pictures.
+      UsageError: there are no images, or the prompts do not match the images.
     """
     batch = len(image)
     if not batch:

@@ -1,6 +1,6 @@
 """The base of all searches, and those with one hypothesis per row: greedy search and sampling.
 
-A row is one caption to generate, that is, one picture and one language.
+A row is one caption to generate, that is, one image and one language.
 """
 
 import dataclasses

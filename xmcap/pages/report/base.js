@@ -1,5 +1,3 @@
-"use strict";
-
 // The value of a control: a select list, or a group of radio buttons.
 function chosen(name) {
   const control = document.querySelector(`select[name="${name}"], input[name="${name}"]:checked`);
@@ -11,12 +9,7 @@ function onChoice(names, update) {
   for (const control of document.querySelectorAll(selector)) control.addEventListener("change", update);
 }
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
+const element = (tag, className, text) => create(tag, text, className ? { className } : {});
 
 // One tooltip for the whole page: it shows `data-tip` of the element under the pointer or in focus.
 const tip = element("div", "tip");
@@ -65,7 +58,7 @@ document.addEventListener("scroll", () => {
 
 // A link to an explanation opens the box that hides it.
 function reveal() {
-  document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+  byId(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
 }
 window.addEventListener("hashchange", reveal);
 reveal();
@@ -82,6 +75,6 @@ const seen = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "-20% 0px -75% 0px" });
 for (const name of contents.keys()) {
-  const section = document.getElementById(name);
+  const section = byId(name);
   if (section && section.tagName === "SECTION") seen.observe(section);
 }

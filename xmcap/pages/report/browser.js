@@ -1,7 +1,7 @@
 // The caption browser: the reader's choices, the cards, and the URL fragment that stores the choices.
 
-const captions = document.getElementById("captions");
-const cards = document.getElementById("cards");
+const captions = byId("captions");
+const cards = byId("cards");
 const control = (name) => captions.querySelector(`[name="${name}"]`);
 // The option selected in the HTML, not the one that the browser may have restored.
 const first = (name) => [...control(name).options].find((option) => option.defaultSelected).value;
@@ -87,7 +87,7 @@ async function update(change = {}, keepAddress = true) {
   } catch (error) {
     if (number !== latest) return;
     const old = typeof DecompressionStream === "undefined";
-    document.getElementById("shown").textContent = old
+    byId("shown").textContent = old
       ? "The captions are compressed: they need a browser of 2023 or later."
       : `The captions could not be decompressed (${error.message}): is the file complete?`;
     cards.replaceChildren();
@@ -108,7 +108,7 @@ async function showPage(number, total) {
   cards.classList.toggle("wide", beside.length > 0);
   cards.replaceChildren(...entries.map((entry, i) => card(entry, pictures[i])));
   markText();
-  document.getElementById("shown").textContent = summary(entries, total);
+  byId("shown").textContent = summary(entries, total);
   for (const pager of captions.querySelectorAll(".pager")) {
     pager.hidden = pages < 2;
     pager.querySelector("input").max = pages;
@@ -136,7 +136,7 @@ function summary(entries, total) {
 }
 
 function card(entry, picture) {
-  const made = document.getElementById("card").content.firstElementChild.cloneNode(true);
+  const made = copyOf("card");
   const key = reportData.keys[entry.image];
   const region = reportData.regions[reportData.regionOf[entry.image]];
   fillPicture(made.querySelector(".picture"), entry.image, picture);
@@ -152,7 +152,7 @@ function card(entry, picture) {
 
 // The captions and references of an image in a language.
 function inLanguage(language, entry) {
-  const made = document.getElementById("spoken").content.firstElementChild.cloneNode(true);
+  const made = copyOf("spoken");
   const name = made.querySelector(".language-name");
   name.hidden = !beside.length;
   name.textContent = reportData.languages[language].name;
@@ -190,7 +190,7 @@ function fillPicture(holder, image, picture) {
 }
 
 function systemPart(language, entry, system, number, shared) {
-  const made = document.getElementById("system").content.firstElementChild.cloneNode(true);
+  const made = copyOf("system");
   const metric = reportData.metrics[Number(state.metric)];
   const score = system.scores[Number(state.metric)];
   const name = made.querySelector(".system-name");

@@ -10,8 +10,8 @@ const wholeFile = new Promise((resolve) => {
 });
 
 async function blockOf(name) {
-  if (!document.getElementById(name)?.nextSibling) await wholeFile;
-  return document.getElementById(name)?.textContent ?? "";
+  if (!byId(name)?.nextSibling) await wholeFile;
+  return byId(name)?.textContent ?? "";
 }
 
 async function inflate(text) {

@@ -14,7 +14,7 @@ function drawTile(metric) {
   const { primary, systems, means } = scoresData;
   const [score, low, high] = systems[0].scores[metric.name].at(-1);
   const isPrimary = metric.name === primary;
-  const tile = element("div", isPrimary ? "tile primary" : "tile");
+  const tile = element("div", isPrimary ? "sheet tile primary" : "sheet tile");
   const heading = element("p", "tile-name");
   const last = element("span", "named"); // the question mark does not stand in a line of its own
   last.append(systems.length > 1 ? named(systems[0].name, "bar") : metric.heading);
@@ -144,7 +144,7 @@ function drawChart() {
   });
   const mean = y(scoresData.systems[0].scores[metric.name].at(-1)[0]);
   chart.append(svg("line", { class: "mean", x1: left, x2: width, y1: mean, y2: mean }));
-  document.getElementById("chart").replaceChildren(chart);
+  byId("chart").replaceChildren(chart);
   orderChart();
 }
 

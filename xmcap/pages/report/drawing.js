@@ -1,4 +1,4 @@
-// Shared by the charts of all pages: SVG elements, marks that distinguish lines and systems, and axes.
+// What charts are drawn with: SVG elements, marks that distinguish systems, and axes.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,7 +12,7 @@ function svg(tag, attributes, text) {
   return made;
 }
 
-// The mark of a line or of a further system, by its number from 0; the four shapes and colours repeat.
+// The mark of a further system, by its number from 0; the four shapes and colours repeat.
 function mark(number, x, y, s = 4.6) {
   const shape = [
     `M${x - s} ${y}L${x} ${y - s}L${x + s} ${y}L${x} ${y + s}Z`,
@@ -23,18 +23,14 @@ function mark(number, x, y, s = 4.6) {
   return svg("path", { class: `mark mark-${number % 4}`, d: shape });
 }
 
-// The symbol before a name in a legend: a mark by number, the bar of the first system, or a piece of a line.
-function drawKey(key) {
-  const number = key.dataset.mark;
-  const isLine = key.classList.contains("line-key");
-  const drawn = svg("svg", { viewBox: isLine ? "0 0 26 14" : "0 0 14 14", "aria-hidden": true });
-  if (isLine) drawn.append(svg("path", { class: "line", d: "M1 7H25" }));
-  if (number === "bar") drawn.append(svg("rect", { class: "bar", x: 2, y: 2, width: 10, height: 10, rx: 2 }));
-  else drawn.append(mark(Number(number), isLine ? 13 : 7, 7));
+// The symbol before a name in a legend: a mark by number, or the "bar" of the first system.
+function keyOf(number) {
+  const key = element("span", "key");
+  const drawn = svg("svg", { viewBox: "0 0 14 14", "aria-hidden": true });
+  drawn.append(number === "bar" ? svg("rect", { class: "bar", x: 2, y: 2, width: 10, height: 10, rx: 2 }) : mark(number, 7, 7));
   key.append(drawn);
+  return key;
 }
-
-document.querySelectorAll("[data-mark]").forEach(drawKey);
 
 // Round numbers from at most `lowest` to at least `highest`, in about five steps.
 function ticks(lowest, highest) {
@@ -44,20 +40,6 @@ function ticks(lowest, highest) {
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((one) => one >= rough * (1 - 1e-9));
   const first = Math.floor(lowest / step + 1e-9), last = Math.ceil(highest / step - 1e-9);
   return Array.from({ length: last - first + 1 }, (_, i) => Number((step * (first + i)).toPrecision(12)));
-}
-
-// At most eight powers of ten that enclose positive numbers; for less than two powers, also 2 and 5 times each.
-function logTicks(lowest, highest) {
-  const low = Math.floor(Math.log10(lowest) + 1e-9), high = Math.ceil(Math.log10(highest) - 1e-9);
-  if (high - low > 1) {
-    const step = Math.ceil((high - low) / 7), made = [];
-    for (let power = low; power < high + step; power += step) made.push(10 ** power);
-    return made;
-  }
-  const fine = [low, low + 1].flatMap((power) => [1, 2, 5].map((factor) => factor * 10 ** power)).concat(10 ** (low + 2));
-  const first = fine.findLastIndex((tick) => tick <= lowest * (1 + 1e-9));
-  const last = fine.findIndex((tick) => tick >= highest * (1 - 1e-9));
-  return fine.slice(first, Math.max(last, first + 1) + 1);
 }
 
 const digits = (value, count) => String(Number(value.toPrecision(count)));

@@ -84,7 +84,7 @@ def page_head(
   Style attributes and handlers in attributes do not work. `images` is the policy's value for images. The page reloads
   itself every so many seconds; 0: never.
   """
-  style = resource("colors.css") + style
+  style = resource("shared.css") + style
   policy = f"default-src 'none'; img-src {images}; style-src {_hash(style)}"
   if script:
     policy += f"; script-src {_hash(script)}"
@@ -99,6 +99,28 @@ def page_head(
 {inline("style", style)}</head>
 <body>
 """
+
+
+def card_page(
+  title: str, style: str, lede_html: str, header_html: str, cards_html: str, reload_seconds: int = 0
+) -> str:
+  """Returns a page of cards with pictures, and with no script; `style` is the name of their style sheet."""
+  head = page_head(title, resources("base.css", style), images="data:", reload_seconds=reload_seconds)
+  return f"""{head}<main id="top">
+<header class="page-head"><h1>{escape(title)}</h1>
+<p class="lede">{lede_html}</p>
+{header_html}</header>
+<div class="cards">
+{cards_html}</div>
+</main>
+</body>
+</html>
+"""
+
+
+def picture_uri(content: bytes, kind: str = "jpeg") -> str:
+  """Returns a picture as a data URI."""
+  return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def inline(name: str, text: str) -> str:

@@ -1,6 +1,6 @@
 // The heat map: a table of regions and languages, coloured by this script so that metric and view can be chosen.
 
-const heat = document.getElementById("heat");
+const heat = byId("heat");
 const heatData = dataOf("heat-data");
 const reportData = dataOf("report-data");
 
@@ -150,7 +150,7 @@ function shorter(metric, value, signed) {
 }
 
 function drawLegend(metric, low, high, diverging) {
-  const legend = document.getElementById("heat-legend");
+  const legend = byId("heat-legend");
   const format = diverging ? formatDifference : formatScore;
   legend.replaceChildren(
     element("span", "", format(metric, low)),

@@ -12,7 +12,8 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.tables import score_table
 
 _SCRIPTS = (
-  "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js", "captions.js", "browser.js",
+  "shared.js", "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js", "captions.js",
+  "browser.js",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps
 
 from xmcap.errors import UsageError
 from xmcap.files import keys as keys_lib
+from xmcap.pages.report import elements
 from xmcap.reading import matching
 
 BUDGET = 24 * 2**20
@@ -145,7 +146,7 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
 def data_uri(path: pathlib.Path) -> str | None:
   """Returns a picture as a data URI, scaled down if large; None if it cannot be decoded."""
   jpeg = thumbnail(path.read_bytes, _MAX_SIDE, quality=82)
-  return None if jpeg is None else f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode('ascii')}"
+  return None if jpeg is None else elements.picture_uri(jpeg)
 
 
 def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes | None:

@@ -80,7 +80,7 @@ function drawScores() {
   const foot = means.map((label, i) => [
     { text: `Mean, ${label}`, head: true, span: 2 }, ...numbers(languages.length + i), { text: "" }, { text: "" },
   ]);
-  makeTable(document.getElementById("scores"), { headings, rows, foot });
+  makeTable(byId("scores"), { headings, rows, foot });
 }
 
 // A difference as a dot on a line of all differences, with its interval.
@@ -113,7 +113,7 @@ function drawDifferences({ metric: name, rows }, number) {
     },
     p(row.bootstrap, "soft"), p(row.randomisation, "soft"), p(row.holm, ""),
   ]);
-  makeTable(document.getElementById(`differences-${number}`), {
+  makeTable(byId(`differences-${number}`), {
     headings: [
       ...languageHeadings(), { text: "Difference" }, { text: "Drawn", numeric: false }, { text: "95% interval" },
       ...["bootstrap", "randomisation", "Holm"].map((small) => ({ text: "p", small })),
@@ -124,7 +124,7 @@ function drawDifferences({ metric: name, rows }, number) {
 }
 
 function drawHealth({ measures, rows }, number) {
-  makeTable(document.getElementById(`health-${number}`), {
+  makeTable(byId(`health-${number}`), {
     headings: [...languageHeadings(), ...measures],
     rows: Object.entries(rows).map(([code, cells]) => [
       ...languageCells(code),
@@ -138,8 +138,8 @@ function drawHealth({ measures, rows }, number) {
 drawScores();
 dataOf("differences-data")?.forEach(drawDifferences);
 dataOf("health-data")?.forEach(drawHealth);
-if (dataOf("papers-data")) makeTable(document.getElementById("papers"), dataOf("papers-data"));
-if (dataOf("groups-data")) makeTable(document.getElementById("group-means"), dataOf("groups-data"));
+if (dataOf("papers-data")) makeTable(byId("papers"), dataOf("papers-data"));
+if (dataOf("groups-data")) makeTable(byId("group-means"), dataOf("groups-data"));
 
 function showPanel(section, attribute, value) {
   for (const panel of document.querySelectorAll(`#${section} .panel`)) {
@@ -149,7 +149,7 @@ function showPanel(section, attribute, value) {
 
 function updateIntervals() {
   const box = document.querySelector('[name="intervals"]');
-  if (box) document.getElementById("scores").classList.toggle("bare", !box.checked);
+  if (box) byId("scores").classList.toggle("bare", !box.checked);
 }
 
 const updateHealth = () => showPanel("health", "system", chosen("health-system"));

@@ -1,18 +1,9 @@
 // Tables that the reader sorts by clicking a heading.
 
-// The data of a <script> by its id; undefined if there is none.
-function dataOf(id) {
-  const script = document.getElementById(id);
-  return script ? JSON.parse(script.textContent) : undefined;
-}
-
 // A name with its mark in front.
-function named(name, mark, lineClasses = "") {
+function named(name, mark) {
   const made = element("span", "named");
-  const key = element("span", `key ${lineClasses}`.trim());
-  key.dataset.mark = mark;
-  drawKey(key);
-  made.append(key, element("bdi", "", name));
+  made.append(keyOf(mark), element("bdi", "", name));
   return made;
 }
 
@@ -44,13 +35,13 @@ function makeHeading({ text, numeric = true, hint, sorted, mark, small, about })
 }
 
 // `value` is the sort key of a cell, if not its text; "" is a missing number.
-function makeCell({ text = "", value, classes = "", style, head, span, mark, markClasses, nodes = [] }, numeric) {
+function makeCell({ text = "", value, classes = "", style, head, span, nodes = [] }, numeric) {
   const cell = element(head ? "th" : "td", `${numeric ? "number " : ""}${classes}`.trim());
   if (head) cell.scope = "row";
   if (span) cell.colSpan = span;
   if (value !== undefined) cell.dataset.value = value;
   if (style) cell.style.cssText = style;
-  cell.append(mark === undefined ? text : named(text, mark, markClasses), ...nodes);
+  cell.append(text, ...nodes);
   return cell;
 }
 

@@ -29,6 +29,7 @@ _HEADINGS = {
   "code": "", "language": "language", "baseline": "score", "baseline_interval": "95% interval", "score": "score",
   "score_interval": "95% interval", "difference": "difference", "interval": "95% interval",
   "p_bootstrap": "p (bootstrap)", "p_randomization": "p (randomisation)", "p_holm": "p (Holm)",
+  "marks": "",
 }  # fmt: skip
 
 
@@ -183,7 +184,8 @@ class Comparison:
 
     def cell(system: str, column: str, name: str) -> str:
       row = rows[systems[0] if system in ("", self.baseline) else system, name]
-      text = _latex_cells(row, style)[column]
+      text = _cells(row, style.scale)[column]
+      text = latex.text(text) if column in latex.LABELS else latex.number(text)
       if column == "language" and not is_language[name] and "code" not in chosen:
         text = f"mean, {text}"
       if column in ("score", "baseline") and system in best[name]:
@@ -203,23 +205,27 @@ class Comparison:
     of_baseline = [column for column in chosen if column in _OF_BASELINE]
     rest = [column for column in chosen if column not in (*labels, *_OF_BASELINE)]
     in_one_line = {*of_baseline, *rest} <= {"baseline", "score"}  # the headings are the systems
-    columns = []
-    for system, of_system in [
-      ("", labels),
-      (self.baseline, of_baseline),
-      *((system, rest) for system in systems),
-    ]:
-      for column in of_system:
-        cells = {name: cell(system, column, name) for name in names}
-        text, group = (system, "") if system and in_one_line else (_HEADINGS[column], system)
-        columns.append(latex.Column(text, cells, group, is_label=not system))
+    columns = [
+      *(("", column) for column in labels),
+      *((self.baseline, column) for column in of_baseline),
+      *((system, column) for system in systems for column in rest),
+    ]
+    body, foot = (
+      [[cell(*column, name) for column in columns] for name in names if is_language[name] == are_languages]
+      for are_languages in (True, False)
+    )
+    lines = latex.tabular(
+      "".join("r" if system else "l" for system, _ in columns),
+      [system if system and in_one_line else _HEADINGS[column] for system, column in columns],
+      body,
+      foot,
+      () if in_one_line else [system for system, _ in columns],
+    )
     caption = self.title or f"{heading} of {', '.join(systems)} against {self.baseline}"
     if marked and any(row.significant for row in rows.values()):
       caption += f"; {_MARK}"
     return latex.table(
-      columns,
-      [name for name in names if is_language[name]],
-      [name for name in names if not is_language[name]],
+      lines,
       caption,
       latex.label(f"{self.title} {metric}" if self.title else "", f"comparison-{metric.replace('_', '-')}"),
       [
@@ -241,11 +247,20 @@ class Comparison:
     """Yields (title, table) for each system and metric."""
     for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
       rows = [row for row in self.rows if (row.system, row.metric) == (system, metric)]
-      headings = ("", "language", self.baseline, system, "difference", "95% interval")
+      headings = _HEADINGS | {"baseline": self.baseline, "score": system}
+      columns = [name for name in (*COLUMNS, "marks") if name not in ("baseline_interval", "score_interval")]
+      body, foot = (
+        tuple(
+          tuple(map(_cells(row, self.scale).__getitem__, columns))
+          for row in rows
+          if languages.is_known(row.name) == are_languages
+        )
+        for are_languages in (True, False)
+      )
       table = grid.Grid(
-        (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
-        tuple(_cells(row, self.scale) for row in rows if languages.is_known(row.name)),
-        tuple(_cells(row, self.scale) for row in rows if not languages.is_known(row.name)),
+        tuple(headings[name] for name in columns),
+        body,
+        foot,
         num_labels=2,
         spare=("p (randomisation)", "p (bootstrap)", "p (Holm)"),  # a mark says what is significant
       )
@@ -268,43 +283,25 @@ class Comparison:
     return lines
 
 
-def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:
-  """Returns column -> cell in LaTeX."""
-  is_language = languages.is_known(row.name)
-  score = functools.partial(metrics_lib.METRICS[row.metric].format, scale=style.scale)
-  signed = functools.partial(_signed, score)
-  return {
-    "code": latex.text(row.name if is_language else "mean"),
-    "language": latex.text(
-      languages.get(row.name).english_name if is_language else score_table.mean_label(row.name)
-    ),
-    "baseline": latex.number(score(row.baseline)),
-    "baseline_interval": latex.number(f"[{score(row.baseline_low)}, {score(row.baseline_high)}]"),
-    "score": latex.number(score(row.score)),
-    "score_interval": latex.number(f"[{score(row.score_low)}, {score(row.score_high)}]"),
-    "difference": latex.number(signed(row.difference)),
-    "interval": latex.number(f"[{signed(row.low)}, {signed(row.high)}]"),
-    "p_bootstrap": latex.number(_p(row.p_bootstrap)),
-    "p_randomization": latex.number(_p(row.p_randomization)),
-    "p_holm": latex.number(_p(row.p_holm)) if is_language else "",
-  }
-
-
-def _cells(row: Difference, scale: int) -> tuple[str, ...]:
+def _cells(row: Difference, scale: int) -> dict[str, str]:
+  """Returns column -> cell as text; `marks` is a further column."""
   is_language = languages.is_known(row.name)
   score = functools.partial(metrics_lib.METRICS[row.metric].format, scale=scale)
-  return (
-    row.name if is_language else "mean",
-    languages.get(row.name).english_name if is_language else score_table.mean_label(row.name),
-    score(row.baseline),
-    score(row.score),
-    _signed(score, row.difference),
-    f"[{_signed(score, row.low)}, {_signed(score, row.high)}]",
-    _p(row.p_bootstrap),
-    _p(row.p_randomization),
-    _p(row.p_holm) if is_language else "",
-    " ".join(["*"] * row.significant + ["few"] * row.few_references),
-  )
+  signed = functools.partial(_signed, score)
+  return {
+    "code": row.name if is_language else "mean",
+    "language": languages.get(row.name).english_name if is_language else score_table.mean_label(row.name),
+    "baseline": score(row.baseline),
+    "baseline_interval": f"[{score(row.baseline_low)}, {score(row.baseline_high)}]",
+    "score": score(row.score),
+    "score_interval": f"[{score(row.score_low)}, {score(row.score_high)}]",
+    "difference": signed(row.difference),
+    "interval": f"[{signed(row.low)}, {signed(row.high)}]",
+    "p_bootstrap": _p(row.p_bootstrap),
+    "p_randomization": _p(row.p_randomization),
+    "p_holm": _p(row.p_holm) if is_language else "",
+    "marks": " ".join(["*"] * row.significant + ["few"] * row.few_references),
+  }
 
 
 def _signed(shown_as: Callable[[float], str], difference: float) -> str:

@@ -25,11 +25,11 @@ class Cosines:
   """Cosines of the embeddings of captions, float64 [images], in [-1, 1]; 0 of an empty caption, or if not asked for.
 
   Attributes:
-    picture: of the caption and its picture.
+    image: of the caption and its image.
     largest, mean: of the caption and its references.
   """
 
-  picture: np.ndarray
+  image: np.ndarray
   largest: np.ndarray
   mean: np.ndarray
 

@@ -24,7 +24,7 @@ class MeteorChar(base.CaptionMetric):
   alignments the one with the most matches counts, of these that with the fewest chunks, then the least displacement.
   With m matches, P = m / tokens of the caption, R = m / tokens of the reference, F = P R / (alpha P + (1 - alpha) R),
   and the score is F (1 - gamma (chunks / m)^beta), without the penalty for a caption equal to its reference. The best
-  reference of a picture counts. The score of a corpus is that of the sums; a caption equal to its reference counts as
+  reference of an image counts. The score of a corpus is that of the sums; a caption equal to its reference counts as
   one chunk there, unless all are. In [0, 1].
   Deviation from METEOR 1.5: its Java program has no Chinese, and on words it gives other numbers than the paper prints.
   """

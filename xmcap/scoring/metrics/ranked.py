@@ -52,10 +52,10 @@ def _of_direction(kind: type[Mean], direction: str, mean: str) -> list[Mean]:
 
 METRICS = (
   Mean("top1", "Top-1", "ties=expected", "classes", percent=True, decimals=4),
-  # Among as many random classes in each language; the tries of a picture are the draws that contain its class.
+  # Among as many random classes in each language; the tries of an image are the draws that contain its class.
   Ratio("top1_fixed", "Top-1, fixed size", "ties=expected", "classes", percent=True, decimals=4),
-  *_of_direction(Ratio, "t2i", "captions"),  # the tries of a picture are its captions
-  *_of_direction(Mean, "i2t", "images"),  # any caption of a picture is right
+  *_of_direction(Ratio, "t2i", "captions"),  # the tries of an image are its captions
+  *_of_direction(Mean, "i2t", "images"),  # any caption of an image is right
   Mean("mrr", "MRR", "mean=queries,ties=worst", "candidates"),
   *(
     Mean(f"recall_{k}", f"R@{k}", "mean=queries,ties=worst", "candidates", percent=True, decimals=4)

@@ -10,7 +10,7 @@ from xmcap.scoring.metrics import base
 
 
 class ClipScore(base.CaptionMetric):
-  """CLIPScore (Hessel et al., EMNLP 2021, section 3): 2.5 max(cos(caption, picture), 0).
+  """CLIPScore (Hessel et al., EMNLP 2021, section 3): 2.5 max(cos(caption, image), 0).
 
   It equals jmhessel/clipscore on the same vectors. That is from CLIP ViT-B/32, with "A photo depicts " before captions.
   """
@@ -68,4 +68,4 @@ class Similarity(base.CaptionMetric):
 
 
 def _clip_score(cosines: base.Cosines) -> np.ndarray:
-  return 2.5 * np.maximum(cosines.picture, 0)
+  return 2.5 * np.maximum(cosines.image, 0)

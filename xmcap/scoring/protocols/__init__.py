@@ -5,7 +5,7 @@ A file has
   tokenizer, words: the name of the tokeniser, and what it does in words.
   metrics, scale, decimals, means: what is printed, and how.
   languages: `any`, `36`, or codes.
-  pictures: `any`; `all` pictures of the references; or in words, which of them, so that `--subset` has to name them.
+  pictures: `any`; `all` images of the references; or in words, which of them, so that `--subset` has to name them.
   faults, not_public: what is known to be wrong with it, and what of it cannot be reproduced.
   refused: why xmcap cannot follow it; absent if it can.
 """
@@ -51,7 +51,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     return groups[self.languages] if self.languages in groups else tuple(self.languages.split())
 
   def notes(self, of_all: bool) -> tuple[str, ...]:
-    """Returns what the readers of a table must know; `of_all` is whether all pictures of the references are scored."""
+    """Returns what the readers of a table must know; `of_all` is whether all images of the references are scored."""
     if self.name == DEFAULT:
       return ()
     about = f"protocol {self.name}"

@@ -46,16 +46,13 @@ class Papers:
 
   def latex(self) -> str:
     """Returns a LaTeX `table` in which the best score of a column is bold."""
-    body, columns = [str(place) for place in range(len(self.rows))], []
-    for heading, name, cells in zip(
-      self.headings, (*_LABELS, *self.names), zip(*self.cells(), strict=True), strict=True
-    ):
-      shown = dict(zip(body, cells, strict=True))
-      made = {place: latex.text(cell) for place, cell in shown.items()}
-      if name in self.names:
-        scores = {place: row[name] for place, row in zip(body, self.rows, strict=True) if name in row}
-        made |= {place: latex.bold(made[place]) for place in latex.best(scores, shown)}
-      columns.append(latex.Column(heading, made, is_label=name in _LABELS))
+    cells = [[*map(latex.text, row)] for row in self.cells()]
+    for column, name in enumerate(self.names, start=len(_LABELS)):
+      scores = {place: row[name] for place, row in enumerate(self.rows) if name in row}
+      for place in latex.best(scores, {place: cells[place][column] for place in scores}):
+        cells[place][column] = latex.bold(cells[place][column])
     own = self.rows[0]["model"]
     caption = f"{self.metric.heading} of {own} beside that of papers"
-    return latex.table(columns, body, (), caption, latex.label(f"{own} papers", "papers"))
+    spec = "l" * len(_LABELS) + "r" * len(self.names)
+    lines = latex.tabular(spec, self.headings, cells)
+    return latex.table(lines, caption, latex.label(f"{own} papers", "papers"))

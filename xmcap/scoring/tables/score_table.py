@@ -160,41 +160,32 @@ class Table:
     The best of the primary metric and the columns beside is bold. Raises UsageError if the style names an unknown
     column; there are `latex_columns`.
     """
-    style, rows = dataclasses.replace(style or latex.Style(), scale=self.scale), tuple(self.scores)
+    style = dataclasses.replace(style or latex.Style(), scale=self.scale)
     columns = latex_columns(self.counts, self.metrics, tuple(self.shares), tuple(self.beside))
     style.check(columns)
     chosen = style.chosen(columns)
+    primary = functools.partial(self.shown, self.primary)
     of_mean = "" if "code" in chosen else "mean, "
-    cells: dict[str, dict[str, str]] = {
-      "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
-      "language": {name: latex.text(_row_label(name, name in self.rows, of_mean)) for name in rows},
-      **{
-        count: {language: latex.text(f"{row[count]:,}") for language, row in self.rows.items()}
-        for count in self.counts
-      },
-    }
-    for name in self.metrics:
-      shown_as = functools.partial(metrics.METRICS[name].format, scale=style.scale)
-      cells[name] = {row: latex.number(self.cell(row, name, shown_as)) for row in rows}
-    for heading, column in self.shares.items():
-      cells[heading] = {row: latex.text(f"{column[row]:.1%}" if row in column else "-") for row in rows}
-    primary = functools.partial(metrics.METRICS[self.primary].format, scale=style.scale)
-    for heading in self.beside:
-      cells[heading] = {row: latex.number(self.cell_beside(row, heading, primary)) for row in rows}
-      cells[f"difference to {heading}"] = {
-        row: latex.number(f"{'-' if value < 0 else '+'}{primary(abs(value))}")
-        for row, value in self.differences[heading].items()
-      }
-    for row in rows:
+    cells = dict(
+      self._columns(
+        primary, lambda value: f"{'-' if value < 0 else '+'}{primary(abs(value))}", of_mean=of_mean
+      )
+    )
+    for name, column in cells.items():
+      escaped = latex.text if name in latex.LABELS else latex.number
+      cells[name] = {row: escaped(cell) for row, cell in column.items()}
+    for row in self.scores:
       scores = {self.primary: self.scores[row][self.primary]}
       scores |= {heading: column[row] for heading, column in self.beside.items() if row in column}
       scores = {name: score for name, score in scores.items() if name in chosen}
       for name in latex.best(scores, {name: primary(score) for name, score in scores.items()}):
         cells[name][row] = latex.bold(cells[name][row])
+    body, foot = (
+      [[cells[name].get(row, "") for name in chosen] for row in part] for part in (self.rows, self.means)
+    )
+    spec = "".join("l" if name in latex.LABELS else "r" for name in chosen)
     table = latex.table(
-      [latex.Column(_latex_heading(name), cells[name], is_label=name in latex.LABELS) for name in chosen],
-      tuple(self.rows),
-      tuple(self.means),
+      latex.tabular(spec, [*map(_heading, chosen)], body, foot),
       self.title or f"{metrics.METRICS[self.primary].heading} of each language",
       latex.label(self.title, "scores"),
       (style.comment, *self.notes, self.signature),
@@ -256,28 +247,50 @@ class Table:
     factor, unit = (100, "%") if percent else (self.factor(self.primary), "")
     digits = 2 if percent else 1 if factor == 100 else 3
 
-    def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
-      beside = [f"{column[name]:.1%}" if name in column else "-" for column in self.shares.values()]
-      for heading in self.beside:
-        difference = self.differences[heading].get(name)
-        beside.append(self.cell_beside(name, heading, lambda score: f"{factor * score:.{digits}f}{unit}"))
-        beside.append("-" if difference is None else f"{factor * difference:+.{digits}f}")
-      return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
-
-    headings = [*(metrics.METRICS[name].heading for name in self.metrics), *self.shares]
-    others = [metrics.METRICS[name].heading for name in reversed(self.metrics) if name != self.primary]
-    for heading in self.beside:
-      headings += [heading, "difference"]
-    return grid.Grid(
-      ("", "language", *self.counts, *headings),
-      tuple(
-        row(code, code, languages.get(code).english_name, tuple(f"{scores[name]:,}" for name in self.counts))
-        for code, scores in self.rows.items()
-      ),
-      tuple(row(name, "mean", mean_label(name), ("",) * len(self.counts)) for name in self.means),
-      num_labels=2,
-      spare=(*self.shares, *self.counts, *others),
+    columns = self._columns(
+      lambda score: f"{factor * score:.{digits}f}{unit}",
+      lambda value: f"{factor * value:+.{digits}f}",
+      no_difference="-",
     )
+    body, foot = (
+      tuple(tuple(cells.get(row, "") for _, cells in columns) for row in part)
+      for part in (self.rows, self.means)
+    )
+    others = [metrics.METRICS[name].heading for name in reversed(self.metrics) if name != self.primary]
+    headings = tuple(_heading(name) for name, _ in columns)
+    return grid.Grid(headings, body, foot, num_labels=2, spare=(*self.shares, *self.counts, *others))
+
+  def _columns(
+    self,
+    shown_as: Callable[[float], str],
+    signed: Callable[[float], str],
+    no_difference: str = "",
+    of_mean: str = "",
+  ) -> list[tuple[str, dict[str, str]]]:
+    """Returns (name, row -> cell) of all columns, which `latex_columns` names; a row without a cell has an empty one.
+
+    `shown_as` and `signed` show a score of a column beside and the difference to it, `no_difference` stands where there
+    is none, and `of_mean` before the name of a mean.
+    """
+    columns = [
+      ("code", {row: row if row in self.rows else "mean" for row in self.scores}),
+      ("language", {row: self._row_label(row, of_mean) for row in self.scores}),
+    ]
+    for count in self.counts:
+      columns.append((count, {row: f"{scores[count]:,}" for row, scores in self.rows.items()}))
+    for metric in self.metrics:
+      columns.append((metric, {row: self.cell(row, metric) for row in self.scores}))
+    for heading, shares in self.shares.items():
+      columns.append((heading, {row: f"{shares[row]:.1%}" if row in shares else "-" for row in self.scores}))
+    for heading in self.beside:
+      columns.append((heading, {row: self.cell_beside(row, heading, shown_as) for row in self.scores}))
+      cells = dict.fromkeys(self.scores, no_difference)
+      cells |= {row: signed(difference) for row, difference in self.differences[heading].items()}
+      columns.append((f"difference to {heading}", cells))
+    return columns
+
+  def _row_label(self, row: str, of_mean: str) -> str:
+    return languages.get(row).english_name if row in self.rows else f"{of_mean}{mean_label(row)}"
 
   def _with_intervals(self, name: str, scores: Mapping[str, float]) -> dict:
     cells: dict[str, float | dict[str, float]] = dict(scores)
@@ -320,16 +333,12 @@ def latex_columns(
   return (*latex.LABELS, *counts, *metrics, *shares, *of_beside)
 
 
-def _latex_heading(name: str) -> str:
+def _heading(name: str) -> str:
   if name == "code":
     return ""
   if name.startswith("difference to "):
     return "difference"
   return metrics.METRICS[name].heading if name in metrics.METRICS else name
-
-
-def _row_label(name: str, is_language: bool, of_mean: str = "") -> str:
-  return languages.get(name).english_name if is_language else f"{of_mean}{mean_label(name)}"
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:

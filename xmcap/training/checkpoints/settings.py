@@ -36,7 +36,7 @@ class Settings:
 def of_run(stream: Any) -> Settings:
   """The settings of the current run; all its processes must call this.
 
-  A stream without `signature()` is identified by its type and its pictures per batch. Raises UsageError if a process
+  A stream without `signature()` is identified by its type and its images per batch. Raises UsageError if a process
   has different data from process 0.
   """
   signature = {"stream": type(stream).__name__, "pictures": stream.num_images}

@@ -89,7 +89,7 @@ def _version() -> bytes:
 
 
 class TensorBoard:
-  """Writes scalars, Markdown and pictures for TensorBoard to a folder, an address."""
+  """Writes scalars, Markdown and images for TensorBoard to a folder, an address."""
 
   name = "TensorBoard"
 
@@ -108,7 +108,7 @@ class TensorBoard:
     self._files.write(_events(step, "scalars", tensors))
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, np.ndarray]) -> None:
-    """Writes Markdown, and pictures uint8 [N, H, W, 3], by name."""
+    """Writes Markdown, and images uint8 [N, H, W, 3], by name."""
     markdown = {
       name: {"dtype": "DT_STRING", "string_val": [text.encode()], "tensor_shape": {}}
       for name, text in texts.items()
@@ -116,7 +116,7 @@ class TensorBoard:
     pictures = {
       name: {
         "dtype": "DT_STRING",
-        # Width, height, pictures.
+        # Width, height, images.
         "string_val": [b"%d" % batch.shape[2], b"%d" % batch.shape[1], *map(_png, batch)],
         "tensor_shape": {"dim": [{"size": 2 + len(batch)}]},
       }

@@ -1,4 +1,4 @@
-"""Writes the vectors of pictures by the image tower of a captioner, a tagger or a dual tower.
+"""Writes the vectors of images by the image tower of a captioner, a tagger or a dual tower.
 
 The processes of a run share the parts. A finished part is not computed again, so a run that was killed goes on.
 """
@@ -34,7 +34,7 @@ from xmcap.wording import count, first_few
 
 _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"
-_PART = 4_096  # pictures that are computed and stored at once
+_PART = 4_096  # images that are computed and stored at once
 _CROPS = 256  # crops on the devices at once, about
 _TOWER = f"{IMAGE}/"
 
@@ -46,10 +46,10 @@ def in_batches(
   sharded: sharded_params.ShardedParams,
   batch_size: int,
 ) -> Iterator[np.ndarray]:
-  """Yields the results of a compiled function for each batch of pictures, [N, D]; threads decode ahead.
+  """Yields the results of a compiled function for each batch of images, [N, D]; threads decode ahead.
 
   Args:
-    load: picture -> its pixels, or its stored features: arrays of one type and shape.
+    load: image -> its pixels, or its stored features: arrays of one type and shape.
     compute: (parameters, {"image": [batch_size, ...]}) -> [batch_size, D].
     batch_size: a multiple of `sharded.groups`.
   """
@@ -61,12 +61,12 @@ def in_batches(
     yield sharded.compute(compute, {"image": whole})[: len(batch)]
 
 
-class PictureEncoder:
+class ImageEncoder:
   """The image tower of a model and the devices that it computes on.
 
   Args:
     model_dir, step: as in `chosen_step`.
-    crops: 1 (the picture as the model sees it), or 10 (the mean over `images.ten_crops`).
+    crops: 1 (the image as the model sees it), or 10 (the mean over `images.ten_crops`).
     vectors: `pooled`, the tower's own vector; or `mean`, the mean over its patch tokens. They are the same if the tower
       has pool `none` or `gap`.
 
@@ -96,7 +96,7 @@ class PictureEncoder:
     self._compute = jax.jit(compute)
 
   def _pixels(self, data: bytes, key: str) -> np.ndarray:
-    """The crops of a picture, uint8 [crops, S, S, 3]."""
+    """The crops of an image, uint8 [crops, S, S, 3]."""
     if self._crops == 10:
       return images.ten_crops(data, key, self._size, bicubic=self._resize.startswith("bicubic"))
     return images.load_pixels(data, key, self._size, self._resize)[None]
@@ -104,10 +104,10 @@ class PictureEncoder:
   def __call__(
     self, pictures: Sequence[str], read: Callable[[str], bytes], skip_bad: bool = False
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the vectors of pictures, float32 [N, D], and whether each could be decoded, bool [N].
+    """Returns the vectors of images, float32 [N, D], and whether each could be decoded, bool [N].
 
     Raises:
-      XmcapError: a picture cannot be decoded, unless `skip_bad`.
+      XmcapError: an image cannot be decoded, unless `skip_bad`.
     """
     bad = set()
 
@@ -137,7 +137,7 @@ def write(
   skip_bad: bool = False,
   say: Say = lambda line: None,
 ) -> int:
-  """Writes the vectors of pictures, as `data.features` reads them; returns how many pictures were left out.
+  """Writes the vectors of images, as `data.features` reads them; returns how many images were left out.
 
   All processes of a run must call it with the same arguments. Process 0 alone joins the parts and knows how many were
   left out; the others return 0.
@@ -145,15 +145,15 @@ def write(
   Args:
     out: a file, or a folder for `bigfile`; `OUT.parts` beside it holds complete parts until the end.
     pictures: key -> argument of `read`, such as a file.
-    read: returns the bytes of a picture.
-    skip_bad: whether to leave out pictures that cannot be decoded, rather than stop.
+    read: returns the bytes of an image.
+    skip_bad: whether to leave out images that cannot be decoded, rather than stop.
     say: takes lines of progress.
-    model_dir, step, crops, vectors: see `PictureEncoder`.
+    model_dir, step, crops, vectors: see `ImageEncoder`.
 
   Raises:
-    UsageError: as `PictureEncoder` and `features.write`; another run was begun there; or the processes have different
-      pictures or options.
-    XmcapError: a picture cannot be decoded, none can, or the disk is full or cannot be written.
+    UsageError: as `ImageEncoder` and `features.write`; another run was begun there; or the processes have different
+      images or options.
+    XmcapError: an image cannot be decoded, none can, or the disk is full or cannot be written.
   """
   _configs(model_dir)
   parts = pathlib.Path(f"{os.fspath(out).rstrip(os.sep)}{_PARTS}")
@@ -171,7 +171,7 @@ def write(
     )
   if hosts.current():
     hosts.check_folder(epath.Path(parts / plans.WORK))
-  encoder = functools.cache(lambda: PictureEncoder(model_dir, step, crops, vectors))
+  encoder = functools.cache(lambda: ImageEncoder(model_dir, step, crops, vectors))
 
   def make_part(number: int) -> dict[str, np.ndarray]:
     chosen = keys[number * _PART : (number + 1) * _PART]

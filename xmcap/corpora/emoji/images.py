@@ -1,4 +1,4 @@
-"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files."""
+"""Images of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files."""
 
 import io
 import pathlib
@@ -15,13 +15,13 @@ _SVG_SIZE = 72  # pixels: OpenMoji's own size
 
 
 class EmojiImages(Protocol):
-  """A source of pictures of emoji."""
+  """A source of images of emoji."""
 
   def draw(self, emoji: str) -> Image.Image | None:
     """Returns an emoji (one code point, no U+FE0F) as RGBA, cropped to the visible part; None if there is none."""
 
 
-class FontPictures:
+class FontImages:
   """Draws emoji from a font with bitmaps of 109 pixels; XmcapError if the font cannot be used."""
 
   def __init__(self, path: pathlib.Path):
@@ -43,7 +43,7 @@ class FontPictures:
     return None if canvas == self._missing else _crop(canvas)
 
 
-class FilePictures:
+class FileImages:
   """Reads emoji from PNG files named by code point, as in `emoji-datasource-google`."""
 
   def __init__(self, folder: pathlib.Path):
@@ -57,7 +57,7 @@ class FilePictures:
     return None
 
 
-class SvgPictures:
+class SvgImages:
   """Draws emoji from SVG files named by code point, as in the npm package `openmoji`."""
 
   def __init__(self, folder: pathlib.Path):
@@ -88,7 +88,7 @@ def _crop(image: Image.Image) -> Image.Image | None:
 
 
 def fit(image: Image.Image, size: int) -> Image.Image:
-  """Scales the longer side of a picture to `size` pixels (Lanczos; handles alpha)."""
+  """Scales the longer side of an image to `size` pixels (Lanczos; handles alpha)."""
   scale = size / max(image.size)
   width, height = (max(1, round(side * scale)) for side in image.size)
   return image.resize((width, height), Image.Resampling.LANCZOS)

@@ -17,7 +17,7 @@ def resize(settings: Mapping[str, Any], image_size: int, usual: str, where: str)
 
   Args:
     settings: fields of an image processor; empty if there is none.
-    image_size: side of the pictures that the tower sees.
+    image_size: side of the images that the tower sees.
     usual: the `resize` of the processor's class, for fields that are missing.
     where: the file, for messages.
 

@@ -1,4 +1,4 @@
-"""Checks a picture of a release, and converts or scales it for storage if necessary."""
+"""Checks an image of a release, and converts or scales it for storage if necessary."""
 
 import io
 import math
@@ -12,22 +12,22 @@ from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError, one_line
 
 MIN_SIDE = 8
-"""Smallest side of a picture in pixels; dead links often return a single pixel."""
+"""Smallest side of an image in pixels; dead links often return a single pixel."""
 
 DEFAULT_QUALITY = 90
-"""JPEG quality of scaled pictures."""
+"""JPEG quality of scaled images."""
 
 _JPEG_SIDE = 65_500  # largest side of a JPEG, in pixels
-_AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more pictures, as phones write it
+_AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more images, as phones write it
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")
 # The way to read other formats: Pillow's name, and what it takes.
 _OPTIONAL = {"AVIF": ("AVIF", "pip install -U pillow"), "HEIC": ("HEIF", "pip install pillow-heif")}
 
-# Pillow warns about odd metadata of each picture, but only the pixels matter.
+# Pillow warns about odd metadata of each image, but only the pixels matter.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
-class Picture(NamedTuple):
+class ExaminedImage(NamedTuple):
   """The bytes to store, JPEG or PNG (b"" if unusable); kind ("" for none) and description of its problem."""
 
   data: bytes
@@ -35,21 +35,23 @@ class Picture(NamedTuple):
   what: str = ""
 
 
-def examine(data: bytes, key: str, image_size: int | None = None, quality: int = DEFAULT_QUALITY) -> Picture:
-  """Checks a picture, and returns the bytes to store.
+def examine(
+  data: bytes, key: str, image_size: int | None = None, quality: int = DEFAULT_QUALITY
+) -> ExaminedImage:
+  """Checks an image, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (image_formats.optional_formats). The picture
+  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (image_formats.optional_formats). The image
   is decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
-    key: key of the picture, for messages.
-    image_size: a picture whose shorter side has more pixels is scaled to it, and stored as an upright RGB JPEG.
+    key: key of the image, for messages.
+    image_size: an image whose shorter side has more pixels is scaled to it, and stored as an upright RGB JPEG.
     quality: quality of that JPEG, 1 to 95.
   """
   if not data:
-    return Picture(b"", "empty_file", "an empty file")
+    return ExaminedImage(b"", "empty_file", "an empty file")
   formats = (*image_formats.FORMATS, *image_formats.optional_formats())
   try:
     with Image.open(io.BytesIO(data), formats=formats) as image:
@@ -57,30 +59,30 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
       size = f"{width} x {height} pixels"
       scaled = image_size if image_size is not None and min(width, height) > image_size else None
       if width * height > images.MAX_PIXELS:
-        return Picture(b"", "too_many_pixels", size)
+        return ExaminedImage(b"", "too_many_pixels", size)
       if min(width, height) < MIN_SIDE:
-        return Picture(b"", "too_small", size)
+        return ExaminedImage(b"", "too_small", size)
       if scaled and max(width, height) * scaled > _JPEG_SIDE * min(width, height):
-        return Picture(b"", "too_many_pixels", f"{size}: too long for a JPEG")
+        return ExaminedImage(b"", "too_many_pixels", f"{size}: too long for a JPEG")
       if image_formats.has_too_many_scans(data):
-        return Picture(b"", "too_many_pixels", f"{size} in over {image_formats.MAX_SCANS} scans")
+        return ExaminedImage(b"", "too_many_pixels", f"{size} in over {image_formats.MAX_SCANS} scans")
       if not scaled and kind in _AS_PUBLISHED:
         image.draft(None, (1, 1))  # at an eighth of the size: reads the whole JPEG in a third of the time
         image.load()
-        return Picture(data)
+        return ExaminedImage(data)
     pixels = images.decode(data, key, at_least=scaled, formats=formats)
   except Image.DecompressionBombError as error:  # Pillow's own limit comes first
-    return Picture(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
+    return ExaminedImage(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
     if data.startswith(image_formats.STARTS):
-      return Picture(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
+      return ExaminedImage(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
     if data[:256].lstrip().lower().startswith(_PAGES):
-      return Picture(b"", "not_a_picture", "a web page, not a picture")
+      return ExaminedImage(b"", "not_a_picture", "a web page, not a picture")
     if other := image_formats.other_format(data):
       return _in_other_format(other, data)
-    return Picture(b"", "not_a_picture", f"an unknown format (begins with {data[:8]!r})")
+    return ExaminedImage(b"", "not_a_picture", f"an unknown format (begins with {data[:8]!r})")
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
-    return Picture(b"", "truncated", _reason(error))
+    return ExaminedImage(b"", "truncated", _reason(error))
   stored = Image.fromarray(pixels)
   buffer = io.BytesIO()
   if scaled:
@@ -91,19 +93,21 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   else:
     stored.save(buffer, "PNG")
   if kind not in _AS_PUBLISHED:
-    return Picture(buffer.getvalue(), "converted", f"{kind} stored as {'JPEG' if scaled else 'PNG'}")
-  return Picture(buffer.getvalue())
+    return ExaminedImage(buffer.getvalue(), "converted", f"{kind} stored as {'JPEG' if scaled else 'PNG'}")
+  return ExaminedImage(buffer.getvalue())
 
 
-def _in_other_format(name: str, data: bytes) -> Picture:
+def _in_other_format(name: str, data: bytes) -> ExaminedImage:
   pillow, install = _OPTIONAL.get(name, ("", ""))
   if pillow in image_formats.optional_formats():
-    return Picture(b"", "truncated", f"the header of a picture in {name} is damaged ({len(data):,} bytes)")
+    return ExaminedImage(
+      b"", "truncated", f"the header of a picture in {name} is damaged ({len(data):,} bytes)"
+    )
   way = f"{image_formats.CONVERT}, or {install}" if install else image_formats.CONVERT
-  return Picture(b"", "other_format", f"a file in {name}: {way}")
+  return ExaminedImage(b"", "other_format", f"a file in {name}: {way}")
 
 
 def _reason(error: Exception) -> str:
-  if isinstance(error, XmcapError):  # without the picture's name, which images.decode adds
+  if isinstance(error, XmcapError):  # without the image's name, which images.decode adds
     return str(error).split("(")[-1].split(")")[0]
   return one_line(error)

@@ -18,7 +18,7 @@ from xmcap.cli import main
 from xmcap.data import features, images, record_features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
-from xmcap.evaluation import picture_features
+from xmcap.evaluation import image_features
 from xmcap.models import model_json
 from xmcap.models.vit import ViT
 from xmcap.training.checkpoints.write import Checkpoints
@@ -103,9 +103,9 @@ def test_the_mean_over_patch_tokens(run, tmp_path, photos):
 
 
 def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, monkeypatch):
-  monkeypatch.setattr(picture_features, "_PART", 2)
+  monkeypatch.setattr(image_features, "_PART", 2)
   assert made(run, tmp_path / "whole.safetensors", photos) == 0
-  compute, calls = picture_features.PictureEncoder.__call__, []
+  compute, calls = image_features.ImageEncoder.__call__, []
 
   def stopped(self, pictures, *arguments):
     calls.append(len(pictures))
@@ -113,7 +113,7 @@ def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, 
       raise KeyboardInterrupt
     return compute(self, pictures, *arguments)
 
-  monkeypatch.setattr(picture_features.PictureEncoder, "__call__", stopped)
+  monkeypatch.setattr(image_features.ImageEncoder, "__call__", stopped)
   out = tmp_path / "f.safetensors"
   assert made(run, out, photos) == 130
   assert made(run, out, photos) == 0
@@ -125,9 +125,9 @@ _SMALL_PARTS = """
 import sys
 from xmcap.cli import main
 from xmcap.errors import UsageError
-from xmcap.evaluation import picture_features
+from xmcap.evaluation import image_features
 
-picture_features._PART = 1
+image_features._PART = 1
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -152,7 +152,7 @@ def launched(run, out, *options):
 
 @pytest.mark.slow
 def test_features_with_two_processes_equal_one(run, tmp_path, photos, monkeypatch):
-  monkeypatch.setattr(picture_features, "_PART", 1)
+  monkeypatch.setattr(image_features, "_PART", 1)
   one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
   assert made(run, one, photos) == 0
   whole = (photos / "b.png").read_bytes()
@@ -205,6 +205,6 @@ def test_several_splits_in_one_file(run, tmp_path, tiny_dir):  # noqa: F811
 
 def test_converted_weights_have_no_steps(tmp_path):
   (tmp_path / "params.safetensors").touch()
-  assert picture_features.chosen_step(str(tmp_path), None) is None
+  assert image_features.chosen_step(str(tmp_path), None) is None
   with pytest.raises(UsageError, match="holds no finished checkpoint"):
-    picture_features.chosen_step(str(tmp_path), 3)
+    image_features.chosen_step(str(tmp_path), 3)

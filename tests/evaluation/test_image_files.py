@@ -7,7 +7,7 @@ from xmcap.corpora.folder import own
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import picture_files
+from xmcap.evaluation import image_files
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def photos(tmp_path, monkeypatch):
   ],
 )
 def test_find_image_files_by_names_folders_and_patterns(photos, names, wanted):
-  assert list(picture_files.find(names)) == wanted
+  assert list(image_files.find(names)) == wanted
 
 
 def test_image_file_named_like_a_pattern_is_found(photos):
   (photos / "photos/b.jpg").rename(photos / "[b].jpg")
-  assert list(picture_files.find(["[b].jpg"])) == ["[b].jpg"]
+  assert list(image_files.find(["[b].jpg"])) == ["[b].jpg"]
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def test_image_file_named_like_a_pattern_is_found(photos):
 def test_files_that_are_no_images_are_refused(photos, name, message):
   (photos / "empty").mkdir()
   with pytest.raises(XmcapError, match=message):
-    picture_files.find(["photos", name])
+    image_files.find(["photos", name])
 
 
 def test_image_keys_by_stem_name_and_path(photos):
-  assert picture_files.keys({"photos/a.PNG": "a.PNG", "x/b.c.jpg": "b.c.jpg"}, "stem") == ["a", "b.c"]
+  assert image_files.keys({"photos/a.PNG": "a.PNG", "x/b.c.jpg": "b.c.jpg"}, "stem") == ["a", "b.c"]
   found = {"photos/a.PNG": "a.PNG", "y/b.jpg": "b.jpg", "x/a.jpg": "a.jpg"}
-  assert picture_files.keys(found, "path") == list(found)
+  assert image_files.keys(found, "path") == list(found)
   with pytest.raises(
     UsageError, match=r"2 pictures with the same name as another \(photos/a.PNG, x/a.jpg\).*--keys=path"
   ):
-    picture_files.keys(found, "stem")
+    image_files.keys(found, "stem")
 
 
 def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
@@ -73,13 +73,13 @@ def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
   )
   corpus = own.Folder(photos / "captions.csv", photos / "photos", splits_by=SplitRule("train:1"))
   build.build(corpus, photos / "out", Options(), processes=1)
-  found = picture_files.find(["photos/**/*.[jpPw]*"])
-  assert sorted(picture_files.keys(found, "key")) == sorted(
+  found = image_files.find(["photos/**/*.[jpPw]*"])
+  assert sorted(image_files.keys(found, "key")) == sorted(
     record.key for record in records.RecordSource(photos / "out", "train")
   )
 
 
 def test_image_keys_of_equal_names_in_two_folders_differ(photos):
   Image.new("RGB", (8, 8)).save(photos / "b.jpg")
-  keys = picture_files.keys(picture_files.find(["b.jpg", "photos/b.jpg", "photos"]), "key")
+  keys = image_files.keys(image_files.find(["b.jpg", "photos/b.jpg", "photos"]), "key")
   assert len(set(keys)) == 3 and keys[2] == "a"

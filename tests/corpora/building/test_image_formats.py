@@ -8,7 +8,7 @@ import pillow_heif
 import pytest
 from PIL import Image
 
-from xmcap.corpora.building import picture_check
+from xmcap.corpora.building import image_check
 from xmcap.data import image_formats, images
 
 
@@ -27,11 +27,11 @@ def claiming(data, width, height):
 
 @pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
 def test_avif_and_heic_are_stored_as_png(kind):
-  picture = picture_check.examine(encoded(kind), "k")
+  picture = image_check.examine(encoded(kind), "k")
   assert (picture.kind, picture.what) == ("converted", f"{kind} stored as PNG")
   pixels = images.decode(picture.data, "k")
   assert pixels.shape == (32, 64, 3) and np.abs(pixels.astype(int) - (200, 40, 40)).max() < 8
-  scaled = picture_check.examine(encoded(kind), "k", image_size=16)
+  scaled = image_check.examine(encoded(kind), "k", image_size=16)
   assert scaled.what == f"{kind} stored as JPEG" and images.decode(scaled.data, "k").shape == (16, 32, 3)
 
 
@@ -39,12 +39,12 @@ def test_avif_and_heic_are_stored_as_png(kind):
 def test_avif_and_heic_pixel_limit_by_header(kind):
   # libheif already refuses a size that its coded picture does not have.
   wanted = ("too_many_pixels",) if kind == "AVIF" else ("too_many_pixels", "truncated")
-  assert picture_check.examine(claiming(encoded(kind), 20_000, 10_000), "k").kind in wanted
-  assert picture_check.examine(encoded(kind)[:-40], "k").kind == "truncated"
+  assert image_check.examine(claiming(encoded(kind), 20_000, 10_000), "k").kind in wanted
+  assert image_check.examine(encoded(kind)[:-40], "k").kind == "truncated"
 
 
 def test_heic_with_a_too_small_header_size_is_not_decoded():
-  assert picture_check.examine(claiming(encoded("HEIF", 512), 16, 16), "k").kind == "truncated"
+  assert image_check.examine(claiming(encoded("HEIF", 512), 16, 16), "k").kind == "truncated"
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_heic_with_a_too_small_header_size_is_not_decoded():
 )
 def test_unsupported_image_format_is_named(kind, what, monkeypatch):
   monkeypatch.setattr(image_formats, "optional_formats", lambda: ())
-  assert picture_check.examine(encoded(kind), "k") == (b"", "other_format", what)
+  assert image_check.examine(encoded(kind), "k") == (b"", "other_format", what)
 
 
 def test_mp4_is_not_an_image():
   data = b"\0\0\0\x18ftypisom\0\0\2\0isomiso2" + bytes(64)
-  assert picture_check.examine(data, "k").what.startswith("a file in MP4 or another film")
+  assert image_check.examine(data, "k").what.startswith("a file in MP4 or another film")

@@ -13,7 +13,7 @@ from PIL import Image
 
 from tests.corpora import release_folders as releases
 from tests.corpora import release_pictures
-from xmcap.corpora.building import picture_check, pictures
+from xmcap.corpora.building import image_check, image_search
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import KINDS, Problems
 from xmcap.data import images
@@ -24,7 +24,7 @@ def opened(places, folder, key_map=None, on_bad="skip"):
   """The pictures of places, with their problems."""
   problems = Problems(on_bad)
   places = places if isinstance(places, list) else [places]
-  source = pictures.ImageSearch.search(
+  source = image_search.ImageSearch.search(
     BuildInProgress(folder, problems=problems), places, key_map=key_map, name=""
   )
   source.problems = problems
@@ -51,7 +51,7 @@ def check(release, problems, read, wanted):
   kept = {}
   for key, name in wanted:
     try:
-      picture = picture_check.examine(read(name), key)
+      picture = image_check.examine(read(name), key)
     except KeyError:
       problems.add("missing", key)
       continue
@@ -128,7 +128,7 @@ def test_image_search_is_independent_of_scandir_order(tmp_path, monkeypatch):
 
   with monkeypatch.context() as patch:
     patch.setattr(os, "scandir", backwards)
-    source = pictures.ByPath.search(BuildInProgress(tmp_path / "work"), [tmp_path / "a"])
+    source = image_search.ByPath.search(BuildInProgress(tmp_path / "work"), [tmp_path / "a"])
   assert list(source.names()) == [str(number) for number in range(9)]
   assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
 
@@ -147,8 +147,8 @@ def test_complete_image_index_is_reused(tmp_path, monkeypatch):
   write_files(tmp_path / "a", {"1.jpg": b"one"})
   opened(tmp_path / "a", tmp_path / "work")
   searched = []
-  fill = pictures._fill
-  monkeypatch.setattr(pictures, "_fill", lambda *arguments: searched.append(1) or fill(*arguments))
+  fill = image_search._fill
+  monkeypatch.setattr(image_search, "_fill", lambda *arguments: searched.append(1) or fill(*arguments))
   assert opened(tmp_path / "a", tmp_path / "work").read("1") == b"one"
   assert not searched
 
@@ -161,7 +161,7 @@ def test_interrupted_image_search_restarts(tmp_path, monkeypatch):
     raise KeyboardInterrupt
 
   with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-    patch.setattr(pictures, "_bytes", killed)
+    patch.setattr(image_search, "_bytes", killed)
     opened(tmp_path / "a", tmp_path / "work")
   assert not list((tmp_path / "work").iterdir())
   source = opened(tmp_path / "a", tmp_path / "work")
@@ -237,20 +237,20 @@ def test_unusable_images_are_rejected_by_kind(fault):
   spoil, kind = release_pictures.FAULTY[fault]
   if fault == "missing":
     return
-  picture = picture_check.examine(spoil(3), "key")
+  picture = image_check.examine(spoil(3), "key")
   assert picture.kind == kind and not picture.data and KINDS[kind].rule == "skip"
 
 
 @pytest.mark.parametrize("fault", release_pictures.UNUSUAL)
 def test_unusual_images_are_stored_unchanged(fault):
   data = release_pictures.UNUSUAL[fault](3)
-  assert picture_check.examine(data, "key") == picture_check.Picture(data)
+  assert image_check.examine(data, "key") == image_check.ExaminedImage(data)
 
 
 @pytest.mark.parametrize("fault", release_pictures.CONVERTED)
 def test_animated_images_become_png_of_the_first_frame(fault):
   data = release_pictures.CONVERTED[fault](3)
-  picture = picture_check.examine(data, "key")
+  picture = image_check.examine(data, "key")
   assert picture.kind == "converted" and picture.data.startswith(b"\x89PNG")
   assert np.array_equal(images.decode(picture.data, "key"), images.decode(data, "key"))
 
@@ -260,7 +260,7 @@ def test_animated_images_become_png_of_the_first_frame(fault):
 )
 def test_image_size_scales_the_shorter_side(size, expected):
   data = release_pictures.encode(release_pictures.draw(1).resize(size), "PNG")
-  picture = picture_check.examine(data, "key", image_size=32)
+  picture = image_check.examine(data, "key", image_size=32)
   with Image.open(io.BytesIO(picture.data)) as image:
     assert image.format == "JPEG" and image.size == expected
   assert not picture.kind
@@ -270,22 +270,22 @@ def test_image_size_applies_exif_rotation_and_keeps_small_images():
   turned = release_pictures.rotated(3)
   with Image.open(io.BytesIO(turned)) as image:
     width, height = image.size
-  with Image.open(io.BytesIO(picture_check.examine(turned, "key", image_size=24).data)) as image:
+  with Image.open(io.BytesIO(image_check.examine(turned, "key", image_size=24).data)) as image:
     assert (image.width > image.height) == (height > width) or width == height
-  assert picture_check.examine(turned, "key", image_size=min(width, height)).data == turned
-  assert len(picture_check.examine(turned, "key", image_size=24, quality=30).data) < len(
-    picture_check.examine(turned, "key", image_size=24, quality=95).data
+  assert image_check.examine(turned, "key", image_size=min(width, height)).data == turned
+  assert len(image_check.examine(turned, "key", image_size=24, quality=30).data) < len(
+    image_check.examine(turned, "key", image_size=24, quality=95).data
   )
 
 
 def test_truncated_jpeg_is_rejected():
   whole = release_pictures.encode(release_pictures.draw(5).resize((640, 480)))
   for missing in (20, 200, len(whole) // 2, len(whole) - 30):
-    assert not picture_check.examine(whole[:-missing], "key").data, missing
+    assert not image_check.examine(whole[:-missing], "key").data, missing
 
 
 def test_too_many_duplicate_images_are_refused(tmp_path, monkeypatch):
-  monkeypatch.setattr(pictures, "MAX_PROBLEMS", 3)
+  monkeypatch.setattr(image_search, "MAX_PROBLEMS", 3)
   write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(5)})
   with pytest.raises(XmcapError, match=r"more than 3 problems, the last of the kind duplicate_picture"):
     opened([tmp_path / "a", tmp_path / "a"], tmp_path / "work")

@@ -1,4 +1,4 @@
-"""Tags new pictures with a tagger that `runs/tag_mono.gin`, `tag_multitask.gin` or `tag_cascade.gin` trained.
+"""Tags new images with a tagger that `runs/tag_mono.gin`, `tag_multitask.gin` or `tag_cascade.gin` trained.
 
 The run's folder is enough: `model.json` has the sizes of the networks, `labels/CODE/labels.txt` the labels.
 """
@@ -12,29 +12,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import picture_features, sharded_params
+from xmcap.evaluation import image_features, sharded_params
 from xmcap.families.tagging import labels as labels_lib
 from xmcap.families.tagging.label_tagger import LabelTagger, TaggerConfig, columns
 from xmcap.files import addresses
 from xmcap.models import model_json
 from xmcap.training.checkpoints import read
 
-_AT_ONCE = 64  # pictures on the devices
+_AT_ONCE = 64  # images on the devices
 
 Tags = dict[str, dict[str, float]]
 """Language code -> tag -> probability, the most probable first."""
 
 
-class PictureTagger:
-  """Predicts the labels of pictures, or of their stored features if the model was trained on such.
+class ImageTagger:
+  """Predicts the labels of images, or of their stored features if the model was trained on such.
 
   Args:
-    model_dir, step: as in `picture_features.chosen_step`.
+    model_dir, step: as in `image_features.chosen_step`.
 
   Attributes:
     names: language code -> its labels.
-    image_size: side of the pictures that the model sees; None: it takes stored features.
-    width: numbers of a picture's stored features, if it takes such.
+    image_size: side of the images that the model sees; None: it takes stored features.
+    width: numbers of an image's stored features, if it takes such.
 
   Raises:
     UsageError: the folder holds no tagger, or other labels than it was trained with.
@@ -59,7 +59,7 @@ class PictureTagger:
           f"{folders[language]}: {len(self.names[language]):,} labels, but the model was trained with {size:,}: copy "
           "them from the run's folder"
         )
-    params = picture_features.read_params(model_dir, step)
+    params = image_features.read_params(model_dir, step)
     arrays = read.flat(params)
     module = LabelTagger(vit, tagger)
     self.image_size = None if module.vit is None else module.vit.image_size
@@ -86,13 +86,13 @@ class PictureTagger:
     languages: Sequence[str] = (),
     most: int = 10,
   ) -> Iterator[tuple[str, Tags]]:
-    """Yields the key and the most probable labels of each picture; of equally probable ones the first.
+    """Yields the key and the most probable labels of each image; of equally probable ones the first.
 
     Args:
-      keys: the pictures.
+      keys: the images.
       load: key -> pixels, uint8 [image_size, image_size, 3], or features, float32 [width].
       languages: codes, of `names`; (): all.
-      most: labels for each picture and language; fewer if a language has fewer.
+      most: labels for each image and language; fewer if a language has fewer.
 
     Raises:
       UsageError: the model has no labels in a language.
@@ -100,7 +100,7 @@ class PictureTagger:
     if unknown := [language for language in languages if language not in self.names]:
       raise UsageError(f"the model has no labels in {', '.join(unknown)}: choose of {', '.join(self.names)}")
     size = self._sharded.rounded(min(_AT_ONCE, max(1, len(keys))))
-    batches = picture_features.in_batches(keys, load, self._compute, self._sharded, size)
+    batches = image_features.in_batches(keys, load, self._compute, self._sharded, size)
     for key, row in zip(keys, itertools.chain.from_iterable(batches), strict=True):
       tags = {}
       for language in languages or self.names:

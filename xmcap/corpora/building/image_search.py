@@ -1,8 +1,8 @@
-"""Finds the pictures of a release in folders and archives, and reads them in place, by name or URL.
+"""Finds the images of a release in folders and archives, and reads them in place, by name or URL.
 
 A place is one of
 
-  a folder of pictures, at any depth (`train2014/`, or img2dataset's files with a .json beside each)
+  a folder of images, at any depth (`train2014/`, or img2dataset's files with a .json beside each)
   a .zip or .tar, read in place; a .tgz or .tar.bz2, decompressed once into the working folder
   a folder of .tar files from img2dataset (WebDataset: KEY.jpg, KEY.json with the URL)
 
@@ -36,10 +36,10 @@ MAX_PROBLEMS = 200_000
 _MAX_MAP_LINE = 1 << 16
 _MAX_DEPTH = 32  # folders of a path that are compared
 
-# A picture has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
+# An image has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
 # (stem), and the position of its bytes, as in `archives.Found`. Strings are bytes, because file names may not be UTF-8.
 # `folded` and `folded_stem` are path and stem as `_folded` spells them, where that differs, for `ByPath` alone.
-# `place` orders the pictures of a folder, which the file system lists in any order, by path; those of an archive keep
+# `place` orders the images of a folder, which the file system lists in any order, by path; those of an archive keep
 # their order.
 _SCHEMA = """
 CREATE TABLE about (files, has_urls, is_mapped);
@@ -59,14 +59,14 @@ CREATE INDEX folded_paths ON pictures (folded) WHERE folded IS NOT NULL;
 CREATE INDEX folded_stems ON pictures (folded_stem) WHERE folded_stem IS NOT NULL;
 """
 _OF_PATH = "base = ? AND path = ?"
-# If several pictures have the same name, the first in this order counts.
+# If several images have the same name, the first in this order counts.
 _ORDER = "file, place, number"
-# A URL belongs to the picture beside it; if two were fetched from the same URL, the first counts.
+# A URL belongs to the image beside it; if two were fetched from the same URL, the first counts.
 _ADD_URLS = f"""
 INSERT OR IGNORE INTO urls SELECT url, number FROM addresses AS found
 JOIN pictures USING (base, file) ORDER BY {_ORDER}
 """
-# Pictures are identified by name; or, if URLs are known, by path, because keys start anew in each download.
+# Images are identified by name; or, if URLs are known, by path, because keys start anew in each download.
 _DUPLICATES = f"""
 SELECT file, path FROM (SELECT *, row_number() OVER (PARTITION BY stem ORDER BY {_ORDER}) AS turn FROM pictures)
   WHERE turn > 1 AND file NOT IN (SELECT file FROM addresses)
@@ -79,15 +79,15 @@ _HAS_URLS = "SELECT EXISTS (SELECT * FROM urls) OR EXISTS (SELECT * FROM key_map
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-  """A picture that a release names.
+  """An image that a release names.
 
   Attributes:
     key: its key in the records.
     where: its place in the release, for messages.
     name: the name of its file, for `Pictures.read`.
-    url: its URL, if the release has it; used instead of the name if the URLs of the pictures are known.
+    url: its URL, if the release has it; used instead of the name if the URLs of the images are known.
     captions: captions known beforehand; others may come from `spill.Spilled`.
-    tags: its classes; a picture with tags may have no captions.
+    tags: its classes; an image with tags may have no captions.
     tags_by_language: language code -> tags.
   """
 
@@ -102,13 +102,13 @@ class Wanted:
 
 
 class ImageSearch:
-  """The pictures of one or more places; made by `search`. Pickles as the path of its database.
+  """The images of one or more places; made by `search`. Pickles as the path of its database.
 
-  `has_urls` says whether the URLs of pictures are known (from img2dataset's .json, or a key map of URLs).
+  `has_urls` says whether the URLs of images are known (from img2dataset's .json, or a key map of URLs).
   """
 
   BY_NAME: ClassVar[bool] = True
-  """Whether pictures with the same name are duplicates."""
+  """Whether images with the same name are duplicates."""
 
   def __init__(self, path: pathlib.Path):
     self._path = path
@@ -125,7 +125,7 @@ class ImageSearch:
     key_map: str | os.PathLike | None = None,
     name: str = "pictures",
   ) -> Self:
-    """Finds the pictures of places; if two have the same name, the first counts.
+    """Finds the images of places; if two have the same name, the first counts.
 
     A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
     `truncated` for a truncated tar file.
@@ -133,12 +133,12 @@ class ImageSearch:
     Args:
       work: the build.
       places: folders and archives.
-      key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL.
+      key_map: file of lines `key<TAB>file`, for images whose file names are not their keys; a key may be a URL.
         Numeric keys match with or without leading zeros.
       name: folder of the database in the working folder.
 
     Raises:
-      UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
+      UsageError: a place or the key map does not exist, or is not a folder or archive of images.
       XmcapError: an archive is damaged, or the disk is full.
     """
     folder = work.folder / name
@@ -163,7 +163,7 @@ class ImageSearch:
     return type(self), (self._path,)
 
   def __len__(self) -> int:
-    """The number of pictures found."""
+    """The number of images found."""
     return self._database.execute("SELECT count(*) FROM pictures").fetchone()[0]
 
   @property
@@ -172,16 +172,16 @@ class ImageSearch:
     return ", ".join(file.path for file in self._files[:3])
 
   def names(self) -> Iterator[str]:
-    """Yields the names of all pictures, without folder and suffix, in order; a name may occur twice."""
+    """Yields the names of all images, without folder and suffix, in order; a name may occur twice."""
     for (stem,) in self._database.execute(f"SELECT stem FROM pictures ORDER BY {_ORDER}"):
       yield _text(stem)
 
   def find(self, image: Wanted) -> bytes:
-    """Returns the bytes of a picture, by URL if it has one and URLs are known, else by name; raises as `read`."""
+    """Returns the bytes of an image, by URL if it has one and URLs are known, else by name; raises as `read`."""
     return self.by_url(image.url) if image.url and self.has_urls else self.read(image.name)
 
   def read(self, key: str) -> bytes:
-    """Returns the bytes of a picture; KeyError if there is none, XmcapError if it cannot be read.
+    """Returns the bytes of an image; KeyError if there is none, XmcapError if it cannot be read.
 
     `key` is the name of the file without suffix (`06c5f87181c30e00`), or a path from the release
     (`val2014/COCO_val2014_000000000042.jpg`; only its last folder is used), or a key of the key map.
@@ -189,7 +189,7 @@ class ImageSearch:
     return self._by_key_map(key) if self._is_mapped else self._by_path(key)
 
   def by_url(self, url: str) -> bytes:
-    """Returns the bytes of the picture that was fetched from a URL; raises as `read`."""
+    """Returns the bytes of the image that was fetched from a URL; raises as `read`."""
     try:
       return self._first("number = (SELECT number FROM urls WHERE url = ?)", url)
     except KeyError:
@@ -207,16 +207,16 @@ class ImageSearch:
     return self._by_path(path)
 
   def _by_path(self, path: str) -> bytes:
-    """Finds a picture by the last folder and name of a path, else by the name."""
+    """Finds an image by the last folder and name of a path, else by the name."""
     folder, _, name = path.rpartition("/")
     if folder:
       with contextlib.suppress(KeyError):
         return self._first("tail = ?", f"{folder.rpartition('/')[2]}/{name}")
-    # A name that several pictures have is ambiguous, as none of them is in this folder.
+    # A name that several images have is ambiguous, as none of them is in this folder.
     return self._first("stem = ?", archives.split_suffix(name)[0], alone=bool(folder))
 
   def _first(self, condition: str, *texts: str, alone: bool = False) -> bytes:
-    """Reads the first picture that meets a condition; KeyError if there is none, or several if `alone`."""
+    """Reads the first image that meets a condition; KeyError if there is none, or several if `alone`."""
     rows = self._two("file, path, offset, size, packed, crc", condition, *texts, order=_ORDER)
     if not rows or (alone and len(rows) > 1):
       raise KeyError(texts[-1])
@@ -224,28 +224,28 @@ class ImageSearch:
     return archives.read(self._files[file], Found(_text(path), *position))
 
   def _two(self, columns: str, condition: str, *values: str | int, order: str = "") -> list[tuple]:
-    """Returns columns of up to two pictures that meet a condition; without an order it never reads more than two."""
+    """Returns columns of up to two images that meet a condition; without an order it never reads more than two."""
     query = f"SELECT {columns} FROM pictures WHERE {condition}{f' ORDER BY {order}' if order else ''} LIMIT 2"
     parameters = [_bytes(value) if isinstance(value, str) else value for value in values]
     return self._database.execute(query, parameters).fetchall()
 
 
 class ByPath(ImageSearch):
-  """Pictures identified by path, not by name: the name of a `Wanted` is the number from `resolve` or `paths`."""
+  """Images identified by path, not by name: the name of a `Wanted` is the number from `resolve` or `paths`."""
 
   BY_NAME = False
 
   def find(self, image: Wanted) -> bytes:
-    """Returns the bytes of a picture; raises as `read`."""
+    """Returns the bytes of an image; raises as `read`."""
     if not image.name:
       raise KeyError(image.where)
     return self._first("number = CAST(? AS INTEGER)", image.name)
 
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
-    """Returns the number and path of a picture; None if there is none, or if it is ambiguous.
+    """Returns the number and path of an image; None if there is none, or if it is ambiguous.
 
     Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique; all that also in
-    another case and in Unicode's other normal form, where one picture alone fits. With an `archive`, only this exact
+    another case and in Unicode's other normal form, where one image alone fits. With an `archive`, only this exact
     path in the archive counts.
     """
     if archive:
@@ -267,13 +267,13 @@ class ByPath(ImageSearch):
     return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
 
   def alike(self, path: str) -> list[str]:
-    """Returns two pictures that have the last part of a path as their name, in any folder and spelling; else []."""
+    """Returns two images that have the last part of a path as their name, in any folder and spelling; else []."""
     parts = _parts(path)
     images = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
     return sorted(_text(path) for _, path in images)[:2] if len(images) > 1 else []
 
   def paths(self) -> Iterator[tuple[int, str]]:
-    """Yields (number, path) of every picture, in order."""
+    """Yields (number, path) of every image, in order."""
     for number, path in self._database.execute(f"SELECT number, path FROM pictures ORDER BY {_ORDER}"):
       yield number, _text(path)
 
@@ -375,7 +375,7 @@ def _canonical(key: str) -> str:
 
 
 def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
-  """Adds the rows of a key map; its file names are only looked up among the pictures, never opened."""
+  """Adds the rows of a key map; its file names are only looked up among the images, never opened."""
   with open(path, "rb") as lines:
     for number, line in enumerate(iter(functools.partial(lines.readline, _MAX_MAP_LINE), b""), 1):
       try:

@@ -1,4 +1,4 @@
-"""Finds the pictures that a command names by files, folders and patterns, and the keys of their captions."""
+"""Finds the images that a command names by files, folders and patterns, and the keys of their captions."""
 
 import collections
 import glob
@@ -22,13 +22,13 @@ _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in 
 
 
 def find(names: Sequence[str]) -> dict[str, str]:
-  """Finds the pictures named by files, folders and patterns such as `photos/**/*.jpg`; those of a folder are sorted.
+  """Finds the images named by files, folders and patterns such as `photos/**/*.jpg`; those of a folder are sorted.
 
   Returns:
     File -> its path relative to the named folder.
 
   Raises:
-    UsageError: a name matches nothing, or a folder has no pictures.
+    UsageError: a name matches nothing, or a folder has no images.
   """
   path_of: dict[str, str] = {}
   for name in names:
@@ -38,7 +38,7 @@ def find(names: Sequence[str]) -> dict[str, str]:
 
 
 def check(file: str) -> None:
-  """Reads a picture; XmcapError if it is not a picture, or truncated."""
+  """Reads an image; XmcapError if it is not an image, or truncated."""
   images.load(read(file), file, size=1)
 
 
@@ -55,22 +55,22 @@ def read(file: str) -> bytes:
 
 
 class Loader:
-  """Loads the picture of a key as a model sees it, uint8 [size, size, 3]; reports what is no picture, which is black.
+  """Loads the image of a key as a model sees it, uint8 [size, size, 3]; reports what is no image, which is black.
 
   Args:
-    pictures: key -> file.
+    files: key -> file.
     size: side in pixels.
 
   Attributes:
-    broken: keys of the pictures that could not be read or decoded.
+    broken: keys of the images that could not be read or decoded.
   """
 
-  def __init__(self, pictures: Mapping[str, str], size: int):
+  def __init__(self, files: Mapping[str, str], size: int):
     self.broken: set[str] = set()
-    self._pictures, self._size = pictures, size
+    self._files, self._size = files, size
 
   def __call__(self, key: str) -> np.ndarray:
-    file = self._pictures[key]
+    file = self._files[key]
     try:
       return images.load(read(file), file, self._size)
     except XmcapError as error:
@@ -82,7 +82,7 @@ class Loader:
 def keys(path_of: Mapping[str, str], kind: str) -> list[str]:
   """Returns the key of each file; UsageError if two files would have the same key.
 
-  The kinds are `key` (as in a corpus of own pictures), `stem` (the file's name without folder and suffix) and `path`.
+  The kinds are `key` (as in a corpus of own images), `stem` (the file's name without folder and suffix) and `path`.
   """
   if kind == "path":
     return list(path_of)
