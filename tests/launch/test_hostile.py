@@ -41,7 +41,7 @@ def _as_worker(place, call: list[str]) -> None:
   assert [line for line in said if b"no requirements.lock" not in line] == []  # uv only records
 
 
-def test_tpu_vm(place):
+def test_tpu_vm_quotes_hostile_arguments(place):
   place.record("gcloud", "xmcap", "uv")
   files = "gs://my-bucket/a b'; touch pwned; $(touch pwned)`touch pwned`\"é"
   text = _dry_run(
@@ -80,7 +80,7 @@ def test_tpu_vm(place):
   assert {path.name for path in place.work.iterdir()} == {"xmcap"}
 
 
-def test_slurm(place):
+def test_slurm_quotes_hostile_arguments(place):
   place.record("xmcap", "scontrol")
   stubs.program(place.bin / "srun", '#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
   stubs.program(place.bin / "sbatch", "#!/bin/bash\nexec bash\n")
@@ -118,7 +118,7 @@ def _kubernetes(text: str, variables: dict[str, str]) -> str:
   )
 
 
-def test_xpk(place):
+def test_xpk_quotes_hostile_arguments(place):
   place.record("xpk", "xmcap")
   text = _dry_run(
     *[
@@ -145,7 +145,7 @@ def test_xpk(place):
   assert not list(place.work.iterdir())
 
 
-def test_xpk_runs_what_it_prints(place, monkeypatch):
+def test_xpk_runs_the_command_of_its_dry_run(place, monkeypatch):
   place.record("xpk")
   monkeypatch.setenv("PATH", str(place.bin))
   workload = xpk.Workload(
@@ -156,7 +156,7 @@ def test_xpk_runs_what_it_prints(place, monkeypatch):
 
 
 @pytest.mark.parametrize("action", ["status", "delete"])
-def test_xpk_other_actions_run(action, place, monkeypatch):
+def test_xpk_status_and_delete_run(action, place, monkeypatch):
   place.record("xpk")
   monkeypatch.setenv("PATH", str(place.bin))
   xpk.run(action, xpk.Workload("bb", "pod", "my-project", "us-central2-b"))
@@ -167,7 +167,7 @@ def test_xpk_other_actions_run(action, place, monkeypatch):
 
 @pytest.mark.parametrize("option", ["--name", "--project", "--zone", "--accelerator_type", "--gcloud_create"])
 @pytest.mark.parametrize("text", ["; touch pwned", "$(touch pwned)", "a\nb", "é", "'", '"'])
-def test_names_are_refused_in_one_line(option, text, capsys):
+def test_launch_refuses_hostile_names(option, text, capsys):
   arguments = {
     "--name": "bb",
     "--project": "my-project",
@@ -183,18 +183,18 @@ def test_names_are_refused_in_one_line(option, text, capsys):
 
 
 @pytest.mark.parametrize("name", ["a b.whl", "a;touch pwned.whl", "$(touch pwned).whl", "-a.whl", "a:b.whl"])
-def test_a_wheel_of_a_hostile_name_is_refused(name, tmp_path):
+def test_launch_refuses_a_wheel_with_a_hostile_name(name, tmp_path):
   (tmp_path / name).touch()
   with pytest.raises(tpu_vm.UsageError, match="gcloud cannot copy"):
     tpu_vm.Package(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("spec", ["", "-r/etc/passwd", "--index-url=http://example.com", "a\nb"])
-def test_a_package_is_no_option(spec):
+def test_launch_install_refuses_package_specs_that_are_options(spec):
   with pytest.raises(tpu_vm.UsageError, match="--install"):
     tpu_vm.Package(spec)
 
 
-def test_no_template_is_edited_but_slurms():
+def test_only_the_slurm_script_is_a_template():
   folder = pathlib.Path(tpu_vm.__file__).parents[2] / "launch"
   assert [file.name for file in folder.glob("*") if "%%{" in file.read_text(encoding="utf-8")] == ["slurm.sh"]

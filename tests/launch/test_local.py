@@ -62,11 +62,11 @@ def _launcher(tmp_path, body: str, *options: str) -> subprocess.Popen:
   )
 
 
-def test_a_finished_run_is_0(tmp_path):
+def test_launch_local_exits_0_for_a_finished_run(tmp_path):
   assert local.run(_child(tmp_path, ""), processes=2) == 0
 
 
-def test_output_is_whole_lines_with_the_number_of_the_process(tmp_path, capsys):
+def test_launch_local_prefixes_output_lines_with_the_process(tmp_path, capsys):
   body = """
 for part in ("a", "b", "c\\n", "last"):
   print(part, end="", flush=True)
@@ -76,7 +76,7 @@ for part in ("a", "b", "c\\n", "last"):
   assert sorted(capsys.readouterr().out.splitlines()) == ["[0] abc", "[0] last", "[1] abc", "[1] last"]
 
 
-def test_notes_about_connections_are_left_out(tmp_path, capsys):
+def test_launch_local_omits_gloo_connection_messages(tmp_path, capsys):
   body = """
 print("[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1")
 print("E1127 15:49:48.081903   24764 client.cc:1] a host is lost")
@@ -85,7 +85,7 @@ print("E1127 15:49:48.081903   24764 client.cc:1] a host is lost")
   assert capsys.readouterr().out == "[0] E1127 15:49:48.081903   24764 client.cc:1] a host is lost\n"
 
 
-def test_the_processes_are_told_of_each_other(tmp_path):
+def test_launch_local_sets_coordinator_variables(tmp_path):
   local.run(_child(tmp_path, ""), processes=2)
   first, second = [eval(path.read_text()) for path in sorted(tmp_path.glob("start-*"))]
   assert first.pop("process_id") == "0" and second.pop("process_id") == "1"
@@ -93,12 +93,12 @@ def test_the_processes_are_told_of_each_other(tmp_path):
   assert first["coordinator_address"].startswith("127.0.0.1:")
 
 
-def test_one_process_alone_is_told_nothing(tmp_path):
+def test_launch_local_single_process_has_no_coordinator_variables(tmp_path):
   local.run(_child(tmp_path, ""), processes=1)
   assert (tmp_path / "start-0-0").read_text() == "{}"
 
 
-def test_devices_are_appended_to_the_flags_that_are_there(tmp_path, capsys, monkeypatch):
+def test_launch_local_devices_are_appended_to_xla_flags(tmp_path, capsys, monkeypatch):
   monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_use_acl=false")
   body = 'print(os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"], os.environ["NPROC"])'
   local.run(_child(tmp_path, body), processes=1, devices=3)
@@ -110,7 +110,7 @@ def test_devices_are_appended_to_the_flags_that_are_there(tmp_path, capsys, monk
 @pytest.mark.parametrize(
   "end", ["sys.exit(75)", "os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "sys.exit(137)"]
 )
-def test_all_are_started_again(tmp_path, end):
+def test_launch_local_restarts_all_processes(tmp_path, end):
   body = f"""
 if attempt == 0:
   if index == 1:
@@ -121,7 +121,7 @@ if attempt == 0:
   assert _starts(tmp_path) == ["start-0-0", "start-0-1", "start-1-0", "start-1-1"]
 
 
-def test_the_others_are_told_to_end_before_they_are_killed(tmp_path):
+def test_launch_local_sends_sigterm_before_sigkill(tmp_path):
   body = """
 if index == 0:
   signal.signal(signal.SIGTERM, lambda *_: ((out / "told").touch(), sys.exit(75)))
@@ -135,7 +135,7 @@ sys.exit(75)
   assert (tmp_path / "told").exists()
 
 
-def test_one_that_does_not_listen_is_killed(tmp_path, capsys):
+def test_launch_local_kills_a_process_that_ignores_sigterm(tmp_path, capsys):
   body = """
 if index == 0:
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -152,23 +152,23 @@ sys.exit(75)
   assert said in capsys.readouterr().err
 
 
-def test_it_gives_up_after_so_many_restarts(tmp_path, capsys):
+def test_launch_local_stops_after_the_maximum_of_restarts(tmp_path, capsys):
   assert local.run(_child(tmp_path, "sys.exit(75)"), processes=1, restart=2) == 75
   assert len(_starts(tmp_path)) == 3
   assert capsys.readouterr().err.count("restarting") == 2
 
 
-def test_a_signal_is_a_shells_exit_code(tmp_path):
+def test_launch_local_exit_code_of_a_signal_is_128_plus_number(tmp_path):
   assert local.run(_child(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)"), processes=1) == 137
 
 
 @pytest.mark.parametrize("code", [1, 2])
-def test_a_failure_is_not_started_again(tmp_path, code):
+def test_launch_local_does_not_restart_a_failure(tmp_path, code):
   assert local.run(_child(tmp_path, f"sys.exit({code})"), processes=1, restart=3) == code
   assert len(_starts(tmp_path)) == 1
 
 
-def test_a_failure_stands_before_those_that_lost_it(tmp_path):
+def test_launch_local_reports_the_first_failure(tmp_path):
   body = """
 def wait_for(name):
   while not (out / name).exists():
@@ -184,7 +184,7 @@ sys.exit(75)
   assert local.run(_child(tmp_path, body), processes=2, restart=3) == 1
 
 
-def test_each_attempt_has_one_port_for_all(tmp_path):
+def test_launch_local_uses_a_new_port_for_each_attempt(tmp_path):
   local.run(_child(tmp_path, "sys.exit(0 if attempt else 75)"), processes=2, restart=1)
   for attempt in (0, 1):
     found = {
@@ -193,7 +193,7 @@ def test_each_attempt_has_one_port_for_all(tmp_path):
     assert len(found) == 1
 
 
-def test_a_process_of_a_process_does_not_stay(tmp_path):
+def test_launch_local_kills_grandchild_processes(tmp_path):
   body = """
 import subprocess
 if index == 0:
@@ -215,7 +215,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signals_are_passed_on_and_nothing_starts_again(tmp_path, number):
+def test_launch_local_forwards_signals_and_does_not_restart(tmp_path, number):
   launcher = _launcher(tmp_path, _SAVES, "--processes=2", "--restart=5")
   _wait_for(lambda: len(list(tmp_path.glob("pid-?"))) == 2)
   launcher.send_signal(number)
@@ -225,7 +225,7 @@ def test_signals_are_passed_on_and_nothing_starts_again(tmp_path, number):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
-def test_the_processes_die_with_a_launcher_that_is_killed(tmp_path):
+def test_launch_local_processes_die_with_a_killed_launcher(tmp_path):
   launcher = _launcher(tmp_path, _SAVES, "--processes=2")
   _wait_for(lambda: len(list(tmp_path.glob("pid-?"))) == 2)
   pids = [int(path.read_text()) for path in tmp_path.glob("pid-?")]
@@ -234,7 +234,7 @@ def test_the_processes_die_with_a_launcher_that_is_killed(tmp_path):
   _wait_for(lambda: not any(_alive(pid) for pid in pids))
 
 
-def test_the_run_ends_when_nobody_reads(tmp_path):
+def test_launch_local_ends_on_a_closed_pipe(tmp_path):
   body = """
 while True:
   print("line", flush=True)
@@ -247,7 +247,7 @@ while True:
   assert launcher.returncode == 143
 
 
-def test_a_program_that_is_not_there_is_one_line(tmp_path):
+def test_launch_local_missing_program_is_one_line(tmp_path):
   with pytest.raises(UsageError, match="No such file"):
     local.run([str(tmp_path / "nothing")], processes=2)
 
@@ -256,14 +256,14 @@ def test_a_program_that_is_not_there_is_one_line(tmp_path):
   ("option", "range_"), [("processes", "1 to 1,024"), ("devices", "0"), ("restart", "0")]
 )
 @pytest.mark.parametrize("value", [-1, "9" * 40])
-def test_numbers_are_checked(option, range_, value, capsys):
+def test_launch_local_refuses_numbers_out_of_range(option, range_, value, capsys):
   numbers = {"processes": 1, option: value}
   options = [f"--{name}={number}" for name, number in numbers.items()]
   assert cli.main(["launch", "local", *options, "--", "train"]) == 2
   assert f"--{option}={value}: give a number from {range_}" in capsys.readouterr().err
 
 
-def test_the_dry_run_keeps_the_flags_that_are_given(tmp_path):
+def test_launch_local_dry_run_keeps_xla_flags(tmp_path):
   command = _child(tmp_path, '(out / "flags").write_text(os.environ["XLA_FLAGS"])')
   for given, expected in (({}, "--shell"), ({"XLA_FLAGS": "--given"}, "--given")):
     text = local.dry_run(command, 1, 2, given)
@@ -273,7 +273,7 @@ def test_the_dry_run_keeps_the_flags_that_are_given(tmp_path):
     assert (tmp_path / "flags").read_text() == flags
 
 
-def test_the_dry_run_is_what_bash_would_run(tmp_path):
+def test_launch_local_dry_run_runs_in_bash(tmp_path):
   text = local.dry_run(_child(tmp_path, ""), 2, 2, {"A": "b c"})
   assert subprocess.run(["bash", "-e"], input=text.encode(), env=os.environ, check=False).returncode == 0
   assert _starts(tmp_path) == ["start-0-0", "start-1-0"]

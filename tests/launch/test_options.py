@@ -24,7 +24,7 @@ from xmcap.launch import gcloud, options
     ("env", "XLA_FLAGS=--a --b\n"),
   ],
 )
-def test_allowed(rule, value):
+def test_launch_option_values_are_accepted(rule, value):
   assert options.check_text(rule, value, "x") == value
 
 
@@ -46,14 +46,14 @@ def test_allowed(rule, value):
     ("env", "A"),
   ],
 )
-def test_refused(rule, value):
+def test_launch_option_values_are_refused(rule, value):
   with pytest.raises(UsageError) as error:
     options.check_text(rule, value, "x")
   assert "must be" in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("rule", [rule for rule in options._RULES if rule != "env"])
-def test_no_hostile_text_is_a_name(rule):
+def test_launch_option_rules_refuse_hostile_text(rule):
   for value in HOSTILE:
     if value not in ("~", "*", "-", "--"):
       with pytest.raises(UsageError) as error:
@@ -61,7 +61,7 @@ def test_no_hostile_text_is_a_name(rule):
       assert str(error.value).isprintable()
 
 
-def test_v5e_has_another_name_in_the_api():
+def test_gcloud_accelerator_type_of_v5e_is_v5litepod():
   assert gcloud.accelerator_type("v5e-256") == "v5litepod-256"
 
 
@@ -74,11 +74,11 @@ def test_v5e_has_another_name_in_the_api():
     ("v6e-64", "v2-alpha-tpuv6e"),
   ],
 )
-def test_software_version(slice_type, version):
+def test_gcloud_runtime_version_by_slice_type(slice_type, version):
   # The table of cloud.google.com/tpu/docs/runtimes (2025).
   assert gcloud.runtime_version(slice_type) == version
 
 
-def test_an_unknown_kind_has_no_software_version():
+def test_gcloud_runtime_version_of_an_unknown_kind_is_refused():
   with pytest.raises(UsageError, match="--gcloud_create=--runtime-version"):
     gcloud.runtime_version("v9-8")

@@ -29,7 +29,7 @@ def _words_of_bash(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("quote", [quoting.words, quoting.shown, quoting.xpk_words])
-def test_words_come_back(quote):
+def test_quoted_words_round_trip_in_bash(quote):
   @settings(max_examples=60, deadline=None)
   @given(_ARGUMENTS)
   @example(HOSTILE)
@@ -42,7 +42,7 @@ def test_words_come_back(quote):
 
 @given(st.text())
 @example("".join(HOSTILE))
-def test_a_word_is_one_line_without_control_characters(text):
+def test_quoted_word_has_no_line_break_or_control_character(text):
   line = quoting.word(text)
   assert len(line.splitlines()) == 1 and not re.search(r"[\x00-\x1f\x7f-\x9f]", line)
 
@@ -50,12 +50,12 @@ def test_a_word_is_one_line_without_control_characters(text):
 @settings(deadline=None)
 @given(_ARGUMENTS)
 @example(HOSTILE)
-def test_xpk_words_hold_nothing_that_templates_expand(texts):
+def test_xpk_quoted_words_have_no_template_syntax(texts):
   line = quoting.xpk_words(texts)
   assert line.isascii() and not re.search(r"[\x00-\x1f{}]|\$[^']|\$$", line)
 
 
-def test_plain_words_stay_plain():
+def test_plain_words_are_not_quoted():
   assert (
     quoting.words(["xmcap", "train", "--gin_file=models/bb.gin"]) == "xmcap train --gin_file=models/bb.gin"
   )

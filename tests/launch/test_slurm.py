@@ -24,29 +24,29 @@ def _run(place, code: int, restart: int = 2, state: str = "RUNNING", **variables
 
 
 @pytest.mark.parametrize("code", [75, 137, 143])
-def test_it_is_requeued(place, code):
+def test_slurm_job_is_requeued_by_exit_code(place, code):
   done, calls = _run(place, code)
   assert calls == [["requeue", "7"]] and b"requeued" in done.stdout and done.stderr == b""
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
-def test_it_is_not_requeued(place, code):
+def test_slurm_job_is_not_requeued_after_a_failure(place, code):
   done, calls = _run(place, code)
   assert done.returncode == code and calls == []
 
 
-def test_a_cancelled_job_is_not_requeued(place):
+def test_slurm_cancelled_job_is_not_requeued(place):
   done, calls = _run(place, 75, state="CANCELLED")
   assert done.returncode == 75 and calls == []
 
 
 @pytest.mark.parametrize(("count", "requeued"), [("1", True), ("2", False)])
-def test_so_many_restarts(place, count, requeued):
+def test_slurm_restart_count_limits_requeues(place, count, requeued):
   _, calls = _run(place, 75, SLURM_RESTART_COUNT=count)
   assert bool(calls) == requeued
 
 
-def test_the_script_outlives_a_warning(place):
+def test_slurm_script_survives_sigterm(place):
   stubs.program(place.bin / "srun", "#!/bin/bash\nkill -TERM $PPID\nexit 75\n")
   stubs.recorder(place.bin, "scontrol", place.log)
   place.bash(slurm.script(slurm.BatchJob("bb", 1), _COMMAND), SLURM_JOB_ID="7")
@@ -56,13 +56,13 @@ def test_the_script_outlives_a_warning(place):
 @pytest.mark.parametrize(
   ("variables", "option"), [({"SLURM_CPUS_PER_TASK": "12"}, ["--cpus-per-task=12"]), ({}, [])]
 )
-def test_srun_has_the_cpus_of_the_job(place, variables, option):
+def test_slurm_srun_uses_the_cpus_of_the_job(place, variables, option):
   stubs.recorder(place.bin, "srun", place.log)
   place.bash(slurm.script(slurm.BatchJob("bb", 1), _COMMAND), SLURM_JOB_ID="7", **variables)
   assert place.calls() == [["srun", "--label", "--kill-on-bad-exit=0", "--wait=120", *option, *_COMMAND]]
 
 
-def test_one_task_for_each_gpu_and_one_without():
+def test_slurm_has_a_task_per_gpu():
   assert "#SBATCH --ntasks-per-node=8\n#SBATCH --gpus-per-node=8" in slurm.script(
     slurm.BatchJob("bb", 2, 8), _COMMAND
   )
@@ -70,7 +70,7 @@ def test_one_task_for_each_gpu_and_one_without():
   assert "#SBATCH --ntasks-per-node=1\n" in text and "gpus" not in text
 
 
-def test_submitting_gives_sbatch_the_script(place, monkeypatch):
+def test_slurm_run_submits_the_script_to_sbatch(place, monkeypatch):
   stubs.program(place.bin / "sbatch", f"#!/bin/bash\n/bin/cat >{place.log}\n")
   monkeypatch.setenv("PATH", str(place.bin))
   job = slurm.BatchJob("bb", nodes=1)
@@ -78,21 +78,21 @@ def test_submitting_gives_sbatch_the_script(place, monkeypatch):
   assert place.log.read_text() == slurm.script(job, _COMMAND)
 
 
-def test_a_refusal_of_sbatch_is_one_line(place, monkeypatch):
+def test_slurm_sbatch_failure_is_one_line(place, monkeypatch):
   stubs.program(place.bin / "sbatch", "#!/bin/bash\nexit 1\n")
   monkeypatch.setenv("PATH", str(place.bin))
   with pytest.raises(XmcapError, match="sbatch ended with exit code 1"):
     slurm.submit(slurm.BatchJob("bb", nodes=1), _COMMAND)
 
 
-def test_without_slurm_it_says_so(monkeypatch, tmp_path):
+def test_slurm_without_sbatch_is_refused(monkeypatch, tmp_path):
   monkeypatch.setenv("PATH", str(tmp_path))
   with pytest.raises(UsageError, match="sbatch: No such file.*--dry_run"):
     slurm.submit(slurm.BatchJob("bb", nodes=1), _COMMAND)
 
 
 @pytest.mark.parametrize(("action", "program"), [("status", "squeue"), ("stop", "scancel")])
-def test_actions(place, monkeypatch, action, program):
+def test_slurm_status_and_stop_call_their_programs(place, monkeypatch, action, program):
   place.record(program)
   monkeypatch.setenv("PATH", str(place.bin))
   monkeypatch.setenv("LOGNAME", "me")
@@ -111,6 +111,6 @@ def test_actions(place, monkeypatch, action, program):
     {"sbatch": ("--a", "b")},
   ],
 )
-def test_options_are_checked(wrong):
+def test_slurm_refuses_invalid_options(wrong):
   with pytest.raises(UsageError, match=f"--{next(iter(wrong))}="):
     slurm.BatchJob(**{"name": "bb", "nodes": 1, **wrong})

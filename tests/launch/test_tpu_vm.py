@@ -18,7 +18,7 @@ def _verbs(cloud: Cloud) -> list[str]:
   return [verb for _, verb, _ in cloud.calls("create", "delete")]
 
 
-def test_a_run_from_nothing_to_its_end(make, capsys):
+def test_tpu_vm_run_creates_installs_and_finishes(make, capsys):
   cloud = make("print('done')")
   cloud.run(command=["train", "--gin_file=a b"])
   printed = capsys.readouterr()
@@ -29,14 +29,14 @@ def test_a_run_from_nothing_to_its_end(make, capsys):
   assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
 
 
-def test_nothing_is_sent_without_project_and_zone(make):
+def test_tpu_vm_gcloud_calls_have_project_and_zone(make):
   cloud = make("")
   cloud.run()
   for _, _, options in cloud.calls():
     assert (options["project"], options["zone"]) == ("my-project", "us-central2-b")
 
 
-def test_a_slice_that_is_there_is_used(make):
+def test_tpu_vm_run_uses_an_existing_slice(make):
   cloud = make("")
   cloud.run()
   cloud.run()
@@ -45,7 +45,7 @@ def test_a_slice_that_is_there_is_used(make):
   assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
 
 
-def test_a_run_that_goes_on_is_followed_and_not_started_twice(make):
+def test_tpu_vm_follows_a_run_in_progress(make):
   cloud = make('while not (bucket / "end").exists():\n  time.sleep(0.02)\n')
   stop = RuntimeError("the launcher's machine goes down")
 
@@ -59,7 +59,7 @@ def test_a_run_that_goes_on_is_followed_and_not_started_twice(make):
   assert cloud.attempts(0) == cloud.attempts(1) == 1
 
 
-def test_a_wheel_is_copied_and_installed(make, tmp_path):
+def test_tpu_vm_copies_and_installs_a_wheel(make, tmp_path):
   wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
   wheel.write_bytes(b"first")
   cloud = make("")
@@ -69,7 +69,7 @@ def test_a_wheel_is_copied_and_installed(make, tmp_path):
   ]
 
 
-def test_another_wheel_of_the_same_name_is_installed_again(make, tmp_path):
+def test_tpu_vm_reinstalls_a_changed_wheel(make, tmp_path):
   wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
   cloud = make("")
   for content in (b"first", b"second"):
@@ -78,7 +78,7 @@ def test_another_wheel_of_the_same_name_is_installed_again(make, tmp_path):
   assert len((cloud.folder / "packages").read_text().splitlines()) == 4
 
 
-def test_exit_code_75_starts_again_on_the_same_slice(make, capsys):
+def test_tpu_vm_restarts_on_the_same_slice_after_exit_code_75(make, capsys):
   cloud = make("sys.exit(0 if attempt else 75)")
   cloud.run()
   assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
@@ -89,7 +89,7 @@ def test_exit_code_75_starts_again_on_the_same_slice(make, capsys):
   ]
 
 
-def test_a_preempted_slice_is_made_again(make):
+def test_tpu_vm_recreates_a_preempted_slice(make):
   cloud = make("time.sleep(0 if attempt else 60)")
   cloud.run(events=[_nothing, Cloud.preempt])
   assert _verbs(cloud) == ["create", "delete", "create"]
@@ -97,7 +97,7 @@ def test_a_preempted_slice_is_made_again(make):
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_it_waits_where_there_is_no_capacity_after_a_preemption(make, queued):
+def test_tpu_vm_waits_for_capacity_after_a_preemption(make, queued):
   cloud = make("time.sleep(0 if attempt else 60)")
 
   def preempt(one):
@@ -111,7 +111,7 @@ def test_it_waits_where_there_is_no_capacity_after_a_preemption(make, queued):
   assert _verbs(cloud)[:3] == ["create", "delete", "create"] and cloud.attempts() == 2
 
 
-def test_a_worker_that_loses_its_process_starts_all_again(make):
+def test_tpu_vm_restarts_all_workers_after_a_lost_process(make):
   # Worker 1 goes down; worker 0 would wait for it for ever.
   cloud = make("time.sleep(0 if attempt else 60)")
 
@@ -123,7 +123,7 @@ def test_a_worker_that_loses_its_process_starts_all_again(make):
   assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
 
 
-def test_the_others_are_told_to_save_before_all_start_again(make):
+def test_tpu_vm_workers_save_before_a_restart(make):
   body = """
 def save(*_):
   (bucket / "saved").touch()
@@ -142,28 +142,28 @@ if attempt == 0:
   assert (cloud.bucket / "saved").exists() and cloud.attempts(0) == 2
 
 
-def test_it_gives_up_after_so_many_restarts(make):
+def test_tpu_vm_stops_after_the_maximum_of_restarts(make):
   cloud = make("sys.exit(75)")
   with pytest.raises(XmcapError, match="ended with exit code 75, after 2 restarts"):
     cloud.run(restart=2)
   assert cloud.attempts() == 3
 
 
-def test_a_failure_is_not_started_again(make):
+def test_tpu_vm_does_not_restart_a_failure(make):
   cloud = make("sys.exit(1 if worker else 75)")
   with pytest.raises(XmcapError, match="ended with exit code 1: see the log above"):
     cloud.run()
   assert cloud.attempts() == 1
 
 
-def test_what_gcloud_refuses_the_first_time_ends_the_command(make):
+def test_tpu_vm_first_gcloud_create_error_ends_the_command(make):
   cloud = make("")
   cloud.set("refuse", "create")
   with pytest.raises(XmcapError, match="create bb ended with exit code 1.*--queued"):
     cloud.run()
 
 
-def test_a_state_that_gcloud_cannot_say_is_one_line(make):
+def test_tpu_vm_gcloud_describe_error_is_one_line(make):
   cloud = make("")
   cloud.set("refuse", "describe")
   with pytest.raises(
@@ -172,7 +172,7 @@ def test_a_state_that_gcloud_cannot_say_is_one_line(make):
     cloud.run()
 
 
-def test_a_slice_that_was_stopped_is_left_alone(make):
+def test_tpu_vm_refuses_a_stopped_slice(make):
   cloud = make("")
   cloud.set("state", "STOPPED")
   with pytest.raises(XmcapError, match="bb is STOPPED"):
@@ -180,14 +180,14 @@ def test_a_slice_that_was_stopped_is_left_alone(make):
   assert _verbs(cloud) == []
 
 
-def test_it_waits_no_longer_than_told(make):
+def test_tpu_vm_wait_has_a_timeout(make):
   cloud = make("")
   cloud.set("state", "CREATING")
   with pytest.raises(XmcapError, match="not ready after 0.15 hours"):
     cloud.run(events=[lambda one: one.set("state", "CREATING")])
 
 
-def test_the_keyboard_leaves_the_run_alone(make, capsys):
+def test_tpu_vm_keyboard_interrupt_keeps_the_run(make, capsys):
   cloud = make("time.sleep(60)")
 
   def interrupt(_):
@@ -198,7 +198,7 @@ def test_the_keyboard_leaves_the_run_alone(make, capsys):
   assert "bb keeps running without this command" in capsys.readouterr().err
 
 
-def test_stop_ends_the_run_and_status_says_so(make, capfd):
+def test_tpu_vm_stop_ends_the_run_and_status_shows_it(make, capfd):
   cloud = make("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\ntime.sleep(60)", workers=1)
   vm = TpuVm("bb", "my-project", "us-central2-b", "v4-8")
 
@@ -213,7 +213,7 @@ def test_stop_ends_the_run_and_status_says_so(make, capfd):
   assert capfd.readouterr().out.split()[-2:] == ["exited", "75"]
 
 
-def test_delete(make):
+def test_tpu_vm_delete(make):
   cloud = make("")
   cloud.run(dataclasses.replace(VM, queued=True))
   tpu_vm.control("delete", TpuVm("bb", "my-project", "us-central2-b", queued=True))
@@ -232,7 +232,7 @@ def test_delete(make):
     ([("a", "exited", "75"), ("b", "exited", "1")], "failed"),
   ],
 )
-def test_what_the_states_come_to(workers, kind):
+def test_tpu_vm_outcome_of_worker_states(workers, kind):
   outcome = tpu_vm.judge(workers)
   assert (outcome and outcome.kind) == kind
 
@@ -245,6 +245,6 @@ def test_what_the_states_come_to(workers, kind):
     ({"num_slices": 0}, "--num_slices=0"),
   ],
 )
-def test_options_are_checked(options, message):
+def test_tpu_vm_refuses_invalid_options(options, message):
   with pytest.raises(UsageError, match=message):
     TpuVm("bb", "my-project", "us-central2-b", "v4-16", **options)

@@ -13,7 +13,7 @@ def with_disk(disk: str, **options) -> TpuVm:
 
 
 @pytest.mark.parametrize("options", [{}, {"queued": True}, {"queued": True, "num_slices": 2}])
-def test_it_is_attached_read_only(options):
+def test_tpu_vm_data_disk_is_attached_read_only(options):
   source = "projects/my-project/zones/us-central2-b/disks/records"
   assert f"--data-disk=source={source},mode=read-only" in with_disk("records", **options).create()
   other = source.replace("my-project", "other-project")
@@ -21,7 +21,7 @@ def test_it_is_attached_read_only(options):
 
 
 @pytest.mark.parametrize("disk", ["Records", "a,mode=read-write", "a/b", "projects/p/disks/a", "-a", "a b"])
-def test_what_is_no_disk(disk):
+def test_tpu_vm_data_disk_refuses_invalid_names(disk):
   with pytest.raises(UsageError, match="--data_disk=.*the name of a disk in the zone"):
     with_disk(disk)
 
@@ -51,7 +51,7 @@ def mount(worker, links: tuple[str, ...]):
     (("google-records", "google-persistent-disk-1"), "google-records"),
   ],
 )
-def test_a_worker_mounts_it_read_only(worker, links, taken):
+def test_tpu_vm_worker_mounts_data_disk_read_only(worker, links, taken):
   done, calls = mount(worker, links)
   folder = f"{worker.work}/disks/records"
   assert done.returncode == 0
@@ -62,14 +62,14 @@ def test_a_worker_mounts_it_read_only(worker, links, taken):
   ]
 
 
-def test_a_disk_that_is_mounted_is_left_alone(worker):
+def test_tpu_vm_mounted_data_disk_is_not_remounted(worker):
   (worker.work / "disks" / "records").mkdir(parents=True)
   (worker.work / "disks" / "records" / "mounted").touch()
   done, calls = mount(worker, ("google-records",))
   assert done.returncode == 0 and calls == []
 
 
-def test_a_disk_that_is_not_attached_is_named(worker):
+def test_tpu_vm_unattached_data_disk_is_named(worker):
   done, calls = mount(worker, ("google-persistent-disk-0",))
   assert done.returncode == 1 and calls == []
   assert done.stderr.decode().startswith("xmcap: the disk records is not attached to ")

@@ -28,7 +28,7 @@ def deleted(cloud: Cloud) -> list[str]:
     ("always", 75, ["tpu-vm"]),
   ],
 )
-def test_the_slice_is_deleted_when_done(make, when, code, kinds):
+def test_tpu_vm_delete_when_done(make, when, code, kinds):
   cloud = make(f"sys.exit({code})", workers=1)
   if code:
     with pytest.raises(XmcapError, match="deleted" if kinds else "may still exist and cost money"):
@@ -38,14 +38,14 @@ def test_the_slice_is_deleted_when_done(make, when, code, kinds):
   assert deleted(cloud) == kinds
 
 
-def test_a_queued_resource_is_deleted_with_its_node(make):
+def test_tpu_vm_queued_resource_is_deleted_with_its_node(make):
   cloud = make("", workers=1)
   cloud.run(TpuVm("bb", "my-project", "us-central2-b", "v4-8", queued=True), delete_when_done="finished")
   assert deleted(cloud) == ["queued-resources"]
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_delete_removes_what_was_created_whatever_is_said(make, queued, capsys):
+def test_tpu_vm_delete_removes_nodes_and_queued_resources(make, queued, capsys):
   cloud = make("", workers=1)
   cloud.run(TpuVm("bb", "my-project", "us-central2-b", "v4-8", queued=queued))
   tpu_vm.control("delete", TpuVm("bb", "my-project", "us-central2-b", queued=not queued))
@@ -54,14 +54,14 @@ def test_delete_removes_what_was_created_whatever_is_said(make, queued, capsys):
   assert "there is neither a queued resource nor a TPU VM bb" in capsys.readouterr().err
 
 
-def test_delete_says_when_gcloud_cannot_tell(make):
+def test_tpu_vm_delete_reports_a_gcloud_error(make):
   cloud = make("", workers=1)
   cloud.set("refuse", "describe")
   with pytest.raises(XmcapError, match="which may cost money: ERROR: .gcloud. the stub refuses"):
     tpu_vm.control("delete", VM)
 
 
-def test_after_so_many_hours_the_run_saves_and_the_slice_is_deleted(make):
+def test_tpu_vm_max_hours_saves_and_deletes_the_slice(make):
   body = (
     'signal.signal(signal.SIGTERM, lambda *_: ((bucket / "saved").touch(), sys.exit(75)))\ntime.sleep(60)'
   )
@@ -78,7 +78,7 @@ def test_after_so_many_hours_the_run_saves_and_the_slice_is_deleted(make):
   assert deleted(cloud) == ["tpu-vm"] and (cloud.bucket / "saved").exists()
 
 
-def test_a_slice_that_waits_too_long_is_deleted(make):
+def test_tpu_vm_slice_that_waits_too_long_is_deleted(make):
   cloud = make("", workers=1)
   cloud.set("state", "CREATING")
   hours = iter([0.0, 1.0, 6.0])
@@ -87,7 +87,7 @@ def test_a_slice_that_waits_too_long_is_deleted(make):
   assert deleted(cloud) == ["tpu-vm"]
 
 
-def test_the_log_of_a_worker_is_in_the_bucket_before_the_slice_is_deleted(make):
+def test_tpu_vm_worker_log_is_copied_before_deletion(make):
   cloud = make('print("its stack", file=sys.stderr)\nsys.exit(0 if attempt else 75)', workers=1)
   cloud.run(logs="gs://my-bucket/run/logs", restart=1, delete_when_done="finished")
   (log,) = (cloud.bucket / "my-bucket/run/logs").iterdir()
@@ -97,7 +97,7 @@ def test_the_log_of_a_worker_is_in_the_bucket_before_the_slice_is_deleted(make):
   ] * 2 and "attempt 1" in log.read_text()
 
 
-def test_the_log_is_copied_while_the_run_goes_on():
+def test_tpu_vm_log_is_copied_during_the_run():
   script = scripts.text("tpu_vm_start.sh")
   assert "while sleep 60; do copy_log" in script and script.index("copy_log || true\n  echo") > 0
 
@@ -105,7 +105,7 @@ def test_the_log_is_copied_while_the_run_goes_on():
 # ---- what is installed ----------------------------------------------------------------------------
 
 
-def test_workers_install_the_versions_of_the_lock(make):
+def test_tpu_vm_workers_install_requirements_lock(make):
   cloud = make("", workers=1)
   cloud.run()
   first, second = (cloud.folder / "uv").read_text().splitlines()
@@ -113,7 +113,7 @@ def test_workers_install_the_versions_of_the_lock(make):
   assert "requirements.lock xmcap[train] xmcap==0.1.0 jax[tpu]" in second and "--constraint" in second
 
 
-def test_a_wheel_with_extras_is_copied_and_installed_with_them(make, tmp_path):
+def test_tpu_vm_installs_a_wheel_with_extras(make, tmp_path):
   wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
   zipfile.ZipFile(wheel, "w").close()
   cloud = make("", workers=1)
@@ -122,7 +122,7 @@ def test_a_wheel_with_extras_is_copied_and_installed_with_them(make, tmp_path):
   assert (cloud.folder / "packages").read_text() == f"{cloud.folder / 'worker-0' / wheel.name}[wandb,ko]\n"
 
 
-def test_secrets_reach_the_run_and_no_command_line(make, tmp_path):
+def test_tpu_vm_secrets_are_not_on_the_command_line(make, tmp_path):
   file = tmp_path / "key"
   file.write_text("hunter2")
   cloud = make('print(os.environ["A_KEY"], os.environ["B_KEY"])', workers=1)
@@ -142,13 +142,13 @@ def test_secrets_reach_the_run_and_no_command_line(make, tmp_path):
     ({"secret": ("A=sm://$(x)",)}, "give sm://SECRET"),
   ],
 )
-def test_secrets_are_checked(options, message):
+def test_tpu_vm_refuses_invalid_secrets(options, message):
   with pytest.raises(UsageError, match=message) as error:
     Package("xmcap", **options)
   assert "hunter2" not in str(error.value)
 
 
-def test_a_secret_in_a_variable_is_refused(capsys):
+def test_launch_refuses_a_secret_in_a_variable(capsys):
   where = [
     "launch",
     "tpu-vm",
@@ -166,7 +166,7 @@ def test_a_secret_in_a_variable_is_refused(capsys):
 # ---- gcloud's own options, price, types -----------------------------------------------------------
 
 
-def test_a_track_of_gcloud():
+def test_tpu_vm_gcloud_track():
   assert TpuVm("bb", "p", "z", "v4-16", gcloud_track="alpha").create()[:4] == [
     "gcloud",
     "alpha",
@@ -175,7 +175,7 @@ def test_a_track_of_gcloud():
   ]
 
 
-def test_options_are_passed_through_as_words():
+def test_tpu_vm_gcloud_options_are_passed_through():
   vm = TpuVm(
     "bb", "p", "z", "v4-16", gcloud_create=("--labels=team=a b",), gcloud_ssh=("--tunnel-through-iap",)
   )
@@ -186,12 +186,12 @@ def test_options_are_passed_through_as_words():
 @pytest.mark.parametrize(
   "word", ["labels=x", "--project=other", "--command=rm", "--quiet", "-x", "--a\nb", ""]
 )
-def test_what_is_not_passed_through(word):
+def test_tpu_vm_gcloud_options_refuse_invalid_words(word):
   with pytest.raises(UsageError, match="--gcloud_ssh="):
     TpuVm("bb", "p", "z", gcloud_ssh=(word,))
 
 
-def test_status_says_the_cost_so_far(make, capfd):
+def test_tpu_vm_status_shows_the_cost(make, capfd):
   cloud = make("", workers=1)
   cloud.run()
   created = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=10)
@@ -220,5 +220,5 @@ def test_status_says_the_cost_so_far(make, capfd):
     ("tpu7x-128", Slice(64, 128, 16)),
   ],
 )
-def test_numbers_of_a_slice(name, numbers):
+def test_gcloud_slice_of_parses_slice_types(name, numbers):
   assert gcloud.slice_of(name) == numbers
