@@ -11,7 +11,7 @@ _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
 
 
 @pytest.mark.slow
-def test_an_evaluation_is_planned(tmp_path, capsys):
+def test_plan_decode_compiles_an_evaluation(tmp_path, capsys):
   pytest.importorskip("libtpu")
   file = tmp_path / "plan.json"
   options = ["--gin.T5Config.vocab_size=1024", "--gin.T5Config.num_decoder_layers=1", "--gin.ViTConfig.depth=1",
@@ -29,7 +29,7 @@ def test_an_evaluation_is_planned(tmp_path, capsys):
   assert "8 pictures x 36 languages" in text and "Times are estimates" in text
 
 
-def test_decoding_is_not_searched(capsys):
+def test_plan_decode_refuses_search(capsys):
   options = ["--gin.T5Config.vocab_size=1024", "--topology=v4-8", "--decode", "--search"]
   assert cli.main(["plan", *(f"--gin_file={name}" for name in _GIN), *options]) == 2
   gin.clear_config()

@@ -10,7 +10,7 @@ from xmcap.planning.hlo import BETWEEN_SLICES, Collective
 _V4 = topologies.parse("v4:4x4x4")
 
 
-def test_arithmetic_and_schedule():
+def test_estimate_bounds_of_arithmetic_and_schedule():
   bounds = estimate.bounds(2 * 275e12, 1.05e9, [], _V4)
   assert bounds == {"arithmetic": 2.0, "links": 0.0, "network": 0.0, "schedule": pytest.approx(1.0)}
   assert estimate.bounds(0, 1e9, [], topologies.parse("v6e-4"))["schedule"] == 0
@@ -19,7 +19,7 @@ def test_arithmetic_and_schedule():
 @pytest.mark.parametrize(
   "kind, passes", [("all-gather", 1), ("reduce-scatter", 1), ("all-reduce", 2), ("all-to-all", 0.25)]
 )
-def test_exchanges_of_unknown_groups_use_all_links_both_ways(kind, passes):
+def test_estimate_of_collectives_with_unknown_groups(kind, passes):
   exchanges = [Collective(kind, 3, 9_000_000)]
   # Three axes of 45 GB/s each way; a slice of 2 x 2 x 1 has two.
   assert estimate.bounds(0, 0, exchanges, _V4)["links"] == pytest.approx(passes * 9e6 / 270e9)
@@ -31,29 +31,29 @@ def test_exchanges_of_unknown_groups_use_all_links_both_ways(kind, passes):
 @pytest.mark.parametrize(
   "group, axes", [(range(4), 1), (range(0, 64, 16), 1), (range(16), 2), (range(64), 3), ([7], 0)]
 )
-def test_a_group_uses_the_links_of_its_axes(group, axes):
+def test_estimate_of_a_group_uses_the_links_of_its_axes(group, axes):
   coordinates = list(itertools.product(range(4), repeat=3))
   exchanges = [Collective("all-gather", 1, 9_000_000, tuple(group))]
   seconds = estimate.bounds(0, 0, exchanges, _V4, coordinates)["links"]
   assert seconds == (pytest.approx(9e6 / (axes * 90e9)) if axes else 0)
 
 
-def test_a_permute_uses_the_links_of_one_axis():
+def test_estimate_of_collective_permute_uses_a_single_axis():
   exchanges = [Collective("collective-permute", 1, 9_000_000, (0, 0))]
   assert estimate.bounds(0, 0, exchanges, _V4)["links"] == pytest.approx(9e6 / 90e9)
 
 
-def test_between_slices_a_host_shares_its_network():
+def test_estimate_between_slices_shares_the_network_of_a_host():
   bounds = estimate.bounds(0, 0, [Collective(BETWEEN_SLICES, 1, 9_000_000)], topologies.parse("2*v4:4x4x4"))
   # Four chips a host, 25 GB/s.
   assert (bounds["links"], bounds["network"]) == (0.0, pytest.approx(4 * 9e6 / 25e9))
 
 
-def test_exposed_communication_comes_on_top_of_computing():
+def test_estimate_adds_exposed_communication():
   assert estimate.exposed({"arithmetic": 2.0, "schedule": 5.0, "links": 3.0, "network": 0.5}) == 8.5
 
 
-def test_every_bound_says_how_it_can_be_wrong():
+def test_estimate_every_bound_has_a_caveat():
   assert {"memory", "arithmetic", "links", "network", "schedule", "hidden", "exposed"} == set(
     estimate.CAVEATS
   )

@@ -38,7 +38,7 @@ _PRODUCT = 2 * 65536 * 768 * 3072
 _IN_LOOP = 3 * 2 * 4 * 8 * 16
 
 
-def test_what_is_issued_beside_an_exchange():
+def test_gpu_collectives_with_overlapped_computation():
   gather, second, total = hlo.Module(_TEXT).collectives()
   # Combined exchanges are read whole: the larger side of all arrays, not the largest array.
   assert gather.dtypes == {"bf16": 2 * 768 * 768, "f32": 4 * 768} and gather.bytes == sum(
@@ -50,7 +50,7 @@ def test_what_is_issued_beside_an_exchange():
   assert (total.kernels, total.flops, total.bytes) == (0, 0, 4 * 1025)
 
 
-def test_the_exchanges_of_a_node():
+def test_gpu_exchanges_of_a_node():
   found = estimate.exchanges(hlo.Module(_TEXT).collectives(), _H100)
   assert list(found) == ["all-gather bf16", "all-gather f32", "all-reduce f32", "total"]
   bf16 = 2 * 768 * 768 + 2 * 64 * 768
@@ -65,6 +65,6 @@ def test_the_exchanges_of_a_node():
   assert found["total"]["count"] == 3 and found["total"]["bytes"] == bf16 + 4 * 768 + 4100
 
 
-def test_one_gpu_exchanges_nothing():
+def test_single_gpu_has_no_exchanges():
   assert estimate.exchanges([], gpus.parse("h100")) == {}
   assert estimate.arithmetic_seconds(989.5e12 * 8, _H100) == pytest.approx(1)

@@ -41,13 +41,13 @@ def plan(*options):
   [("h100", "h100", 1), ("h100-8", "h100", 8), ("h200-2", "h200", 2), ("a100-80gb", "a100-80gb", 1),
    ("a100-40gb-4", "a100-40gb", 4)],
 )  # fmt: skip
-def test_names(name, kind, chips):
+def test_gpu_names_are_parsed(name, kind, chips):
   node = gpus.parse(name)
   assert (node.kind, node.chips, node.name) == (gpus.KINDS[kind], chips, f"{kind}-{chips}")
 
 
 @pytest.mark.parametrize("name", ["v4-128", "v5litepod-16", "2*v4-128", "v6e-8", "rtx-8", "a100-8", ""])
-def test_other_names_are_of_no_gpu(name):
+def test_gpu_parse_returns_none_for_other_names(name):
   assert gpus.parse(name) is None
 
 
@@ -58,12 +58,12 @@ def test_other_names_are_of_no_gpu(name):
     ("h100-16", "with its share of BATCH_SIZE"),
   ],
 )
-def test_no_node_has_so_many(name, said):
+def test_gpu_parse_refuses_too_many_gpus_per_node(name, said):
   with pytest.raises(UsageError, match=said):
     gpus.parse(name)
 
 
-def test_an_unknown_name_is_told_what_there_is(capsys):
+def test_plan_unknown_topology_lists_gpu_names(capsys):
   assert plan("--topology=b9000-8") == 2
   error = capsys.readouterr().err
   assert "v4, v5e, v5p, v6e" in error and "GPUs of one node (a100-40gb, a100-80gb, h100, h200)" in error
@@ -71,11 +71,11 @@ def test_an_unknown_name_is_told_what_there_is(capsys):
 
 # NVIDIA's data sheets print 40, 80, 80 and 141 GB.
 @pytest.mark.parametrize("name, low, high", [("a100-40gb", 39, 40), ("h100", 79, 80), ("h200", 139, 141)])
-def test_memory_is_somewhat_less_than_printed(name, low, high):
+def test_gpu_memory_is_below_the_nominal_size(name, low, high):
   assert low < gpus.KINDS[name].memory / 2**30 < high
 
 
-def test_what_jax_takes_of_it(monkeypatch):
+def test_gpu_memory_fraction_of_jax(monkeypatch):
   for name in ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"):
     monkeypatch.delenv(name, raising=False)
   node = gpus.parse("h100-8")
@@ -124,7 +124,7 @@ def compiler(monkeypatch):
   monkeypatch.delenv("XLA_CLIENT_MEM_FRACTION", raising=False)
 
 
-def test_the_memory_of_a_step_that_fits(compiler, capsys, tmp_path):
+def test_plan_of_a_step_that_fits_a_gpu(compiler, capsys, tmp_path):
   file = tmp_path / "plan.json"
   assert plan("--topology=h200", f"--json={file}") == 0
   lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -141,12 +141,12 @@ def test_the_memory_of_a_step_that_fits(compiler, capsys, tmp_path):
   assert document["arithmetic_seconds"] == document["model_flops"] / 989.5e12 > 0
 
 
-def test_a_plan_says_that_nothing_was_measured(compiler, capsys):
+def test_gpu_plan_says_that_nothing_is_measured(compiler, capsys):
   assert plan("--topology=h200") == 0
   assert "Nothing is measured; docs/plan.md says" in capsys.readouterr().out
 
 
-def test_what_does_not_fit_is_told_the_microbatches_that_do(compiler, monkeypatch, capsys):
+def test_gpu_plan_suggests_microbatches_that_fit(compiler, monkeypatch, capsys):
   assert plan("--topology=h100") == 2
   error = capsys.readouterr().err.splitlines()[-1]
   assert "it needs 100.0 GiB per chip, and a program may use 59.33 GiB; it fits (50.0 GiB) with" in error
@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_told_the_microbatches_that_do(compiler, monkeypatc
   assert "nor in 64 microbatches: reduce the batch, add GPUs" in capsys.readouterr().err
 
 
-def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
+def test_gpu_plan_without_cuda_names_the_extra(monkeypatch, capsys):
   if platforms.cuda_installed():
     pytest.skip("xmcap[cuda] is installed")
   assert plan("--topology=h100") == 2
@@ -164,7 +164,7 @@ def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("option", ["--search", "--decode", "--price=2", "--length_mix=8:1"])
-def test_what_is_planned_for_tpus_alone(option, capsys):
+def test_gpu_plan_refuses_tpu_only_options(option, capsys):
   assert plan("--topology=h100-8", option) == 2
   assert (
     "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
@@ -173,7 +173,7 @@ def test_what_is_planned_for_tpus_alone(option, capsys):
 
 
 @pytest.mark.slow
-def test_the_step_compiled_for_gpus_that_are_not_here(tmp_path):
+def test_gpu_plan_compiles_without_a_gpu(tmp_path):
   if not platforms.cuda_installed():
     pytest.skip("xmcap[cuda] is not installed")
   file = tmp_path / "plan.json"
@@ -194,7 +194,7 @@ def test_the_step_compiled_for_gpus_that_are_not_here(tmp_path):
   )
 
 
-def test_the_plan_never_looks_for_a_gpu(monkeypatch):
+def test_plan_initializes_no_gpu(monkeypatch):
   monkeypatch.setenv("JAX_PLATFORMS", "cuda")
   topologies.prepare_host()
   assert os.environ["JAX_PLATFORMS"] == "cpu"

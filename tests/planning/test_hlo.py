@@ -48,7 +48,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 
 
-def test_exchanges_are_read_with_their_sizes():
+def test_hlo_collectives_are_read_with_sizes():
   assert hlo.Module(_TEXT).exchanges() == {
     "all-gather": _exchanges(2, 64 + 32),
     "reduce-scatter": _exchanges(1, 4 * (8 + 16)),
@@ -57,7 +57,7 @@ def test_exchanges_are_read_with_their_sizes():
   }
 
 
-def test_an_all_reduce_of_which_a_chip_keeps_a_slice_is_a_reduce_scatter():
+def test_hlo_sliced_all_reduce_is_a_reduce_scatter():
   text = """\
 %all-reduce-scatter.7 (x: f32[8]) -> f32[4] {
   %x = f32[8]{0} parameter(0)
@@ -73,7 +73,7 @@ ENTRY %main (x: f32[8]) -> f32[4] {
   assert hlo.Module(text).exchanges() == {"reduce-scatter": _exchanges(1, 32)}
 
 
-def test_hosts_send_between_slices():
+def test_hlo_host_transfers_are_between_slices():
   text = """ENTRY %main (x: f32[8]) -> f32[8] {
   %send = (f32[1,8,128]{2,1,0:T(1,128)}, u32[], token[]) send(%x, %t), channel_id=3, is_host_transfer=true, \
 frontend_attributes={_xla_megascale_target="{1,2}x{0:3}",_xla_megascale_transfer_type="ALL_REDUCE"}
@@ -82,12 +82,12 @@ frontend_attributes={_xla_megascale_target="{1,2}x{0:3}",_xla_megascale_transfer
   assert hlo.Module(text).exchanges() == {hlo.BETWEEN_SLICES: _exchanges(1, 4096)}
 
 
-def test_cycles_of_a_loop_count_as_often_as_it_runs():
+def test_hlo_loop_cycles_are_multiplied_by_trip_count():
   module = hlo.Module(_TEXT)
   assert module.cycles() == module.cycles(unknown_trips=0) == 12 * 10 + 7 and module.has_loops
 
 
-def test_a_loop_that_may_end_early_runs_as_often_as_asked():
+def test_hlo_unknown_trip_count_is_an_argument():
   module = hlo.Module(_TEXT.replace("direction=LT", "direction=NE"))
   assert [module.cycles(unknown_trips=trips) for trips in (0, 1, 5)] == [7, 17, 57]
   assert module.loop_cycles() == [10] and hlo.Module(_TEXT).loop_cycles() == []
@@ -104,7 +104,7 @@ def test_a_loop_that_may_end_early_runs_as_often_as_asked():
     ("mesh['a'=4,'b'=2] {'a':(2)2}", 2),
   ],
 )
-def test_a_reduce_scatter_leaves_each_chip_of_a_group_its_part(groups, chips):
+def test_hlo_reduce_scatter_size_by_group(groups, chips):
   line = f"  %rs = f32[2]{{0}} reduce-scatter(%x), channel_id=1, replica_groups={groups}, to_apply=%add"
   module = hlo.Module(f"ENTRY %main (x: f32[8]) -> f32[2] {{\n{line}\n}}\n")
   assert module.exchanges() == {"reduce-scatter": _exchanges(1, 8 * chips)}
@@ -125,14 +125,14 @@ def test_a_reduce_scatter_leaves_each_chip_of_a_group_its_part(groups, chips):
     ("{}", ()),
   ],
 )
-def test_the_chips_of_a_group(groups, first):
+def test_hlo_replica_groups_are_parsed(groups, first):
   module = hlo.Module(
     f"ENTRY %m (x: f32[8]) -> f32[8] {{\n  %r = f32[8]{{0}} all-reduce(%x), replica_groups={groups}, to=%a\n}}\n"
   )
   assert [one.group for one in module.collectives()] == [first]
 
 
-def test_unknown_groups_are_an_error():
+def test_hlo_unknown_replica_groups_are_refused():
   with pytest.raises(ValueError, match="unknown notation"):
     hlo.Module(
       "ENTRY %m (x: f32[8]) -> f32[2] {\n  %r = f32[2]{0} reduce-scatter(%x), groups=x\n}\n"

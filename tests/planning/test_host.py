@@ -21,14 +21,14 @@ def _run(*bindings):
   return run_lib.of_gin(topologies.parse("v4-128"))
 
 
-def test_needs_are_near_those_measured():
+def test_host_memory_estimate_is_near_measurements():
   run = _run()
   assert host.needed_bytes(run) == pytest.approx(11.3e9, rel=0.05)
   assert host.needed_bytes(run, 3) == pytest.approx(15.3e9, rel=0.05)
   assert host.needed_minutes(run, 3) == pytest.approx(21, abs=2)
 
 
-def test_short_and_scanned_stacks_need_less():
+def test_host_memory_is_less_for_short_and_scanned_stacks():
   short = _run("ViTConfig.depth=2", "T5Config.num_encoder_layers=2", "T5Config.num_decoder_layers=2")
   assert host.needed_bytes(short) == pytest.approx(4.13e9, rel=0.05)
   gin.clear_config()
@@ -36,7 +36,7 @@ def test_short_and_scanned_stacks_need_less():
   assert host.needed_bytes(scanned) < host.needed_bytes(short)
 
 
-def test_too_little_memory_is_refused_before_anything_is_compiled(monkeypatch, capsys):
+def test_plan_refuses_too_little_host_memory_before_compiling(monkeypatch, capsys):
   pytest.importorskip("libtpu")
   monkeypatch.setattr(platforms, "free_memory", lambda: 4_000_000_000)
   options = ["plan", *(f"--gin_file={file}" for file in _BB), "--topology=v4-128"]

@@ -46,7 +46,7 @@ def compiler(monkeypatch):
   gin.clear_config()
 
 
-def test_shares_that_are_given():
+def test_length_mix_option_gives_shares():
   said = []
   found, text = _mix(mix.parse("8:3,24:1"), said.append)
   assert found == {
@@ -71,7 +71,7 @@ def test_shares_that_are_given():
   assert ["cost", "at", "2", "per", "chip-hour", "3", "5"] in rows
 
 
-def test_shares_of_the_data(tmp_path):
+def test_length_mix_is_counted_in_the_corpus(tmp_path):
   corpus = write_corpus(tmp_path, [tiny_record(index) for index in range(NUM_PICTURES)])
   gin.bind_parameter("emoji36.data_dir", corpus)
   found, _ = _mix(None)
@@ -79,31 +79,31 @@ def test_shares_of_the_data(tmp_path):
   assert 0.008 < found["mean_step_seconds"] < 0.024
 
 
-def test_without_data_the_mean_is_not_known():
+def test_length_mix_without_data_has_no_mean():
   found, text = _mix(None)
   assert found["shares"] is None and found["mean_step_seconds"] is None
   assert ["8", "unknown", "8.00", "16.00", "1,000"] in [line.split() for line in text.splitlines()]
   assert "The mean is unknown: /nowhere is not a corpus" in text and "--length_mix=LENGTH:SHARE" in text
 
 
-def test_a_run_of_one_length_has_no_mix():
+def test_length_mix_of_a_single_length_is_none():
   gin.bind_parameter("CaptionStream.target_lengths", ())
   assert _mix(None) == (None, None)
 
 
 @pytest.mark.parametrize("text", ["", "8", "8:x", "8:-1,12:2", "8:0", "8:nan", "a:1", "8:1,8:2"])
-def test_shares_that_are_none(text):
+def test_malformed_length_mix_is_refused(text):
   with pytest.raises(UsageError, match="--length_mix=.*: give the share of each length, such as 16:0.4"):
     mix.parse(text)
 
 
-def test_other_lengths_than_the_runs():
+def test_length_mix_of_other_lengths_is_refused():
   with pytest.raises(UsageError, match="--length_mix=16:1: the run only has targets of 8, 12, 24 tokens"):
     mix.parse("16:1")
 
 
 @pytest.mark.parametrize("lengths", [(), (12,)])
-def test_the_plan_of_the_longest_alone_is_not_called_the_runs(monkeypatch, lengths):
+def test_plan_labels_the_estimate_of_the_longest_length(monkeypatch, lengths):
   heard = []
   monkeypatch.setattr(step, "plan_step", _plan)
   monkeypatch.setattr(report, "text", lambda *given: heard.append(given[-1]) or "")
@@ -113,7 +113,7 @@ def test_the_plan_of_the_longest_alone_is_not_called_the_runs(monkeypatch, lengt
   assert heard == [1 + len(lengths)]
 
 
-def test_a_search_takes_no_mix(capsys):
+def test_plan_search_refuses_length_mix(capsys):
   assert (
     cli.main(["plan", "--gin_file=models/tiny.gin", "--topology=v4-8", "--search", "--length_mix=8:1"]) == 2
   )
@@ -121,7 +121,7 @@ def test_a_search_takes_no_mix(capsys):
 
 
 @pytest.mark.parametrize("form, prompts", [("plain", (8, 1, 4)), ("consistent", (8, 1, 1))])
-def test_a_plan_has_the_prompts_of_the_form(form, prompts):
+def test_plan_prompt_length_follows_the_stabilizer_form(form, prompts):
   files = ["models/bb.gin", "data/coco35l.gin", "runs/train.gin", "runs/plugs.gin"]
   configuration.parse(files, [f"FORM='{form}'", "BATCH_SIZE=8", "DATA_DIR='/nowhere'"])
   shapes = {name: shape for name, (shape, _) in run_lib.of_gin(_V4_8).shapes.items()}

@@ -44,25 +44,25 @@ def _t5(width, layers, mlp, heads):
   "name, vit, t5, total",
   [("bb", _B16, _BASE, 675_876_096), ("bg", _G14, _BASE, 1_619_931_776), ("lg", _G14, _LARGE, 2_267_472_512)],
 )  # fmt: skip
-def test_parameters_of_each_part(name, vit, t5, total):
+def test_parameter_counts_of_vit_and_t5(name, vit, t5, total):
   configuration.parse([f"models/{name}.gin"])
   counts = parameters.count_parameters(ViTConfig(), T5Config())
   expected = {**_vit(*vit), "projection": (vit[0] + 1) * t5[0], **_t5(*t5)}
   assert counts == expected and sum(counts.values()) == total
 
 
-def test_t5_is_mt5_base():
+def test_parameter_count_of_mt5_base():
   # 582,401,280: transformers' MT5ForConditionalGeneration and t5x's own network with mT5-base's sizes.
   assert sum(_t5(*_BASE).values()) == 582_401_280
 
 
-def test_scanned_layers_count_the_same():
+def test_parameter_count_is_the_same_with_scanned_layers():
   configuration.parse(["models/bb.gin"])
   single = parameters.count_parameters(ViTConfig(), T5Config())
   assert parameters.count_parameters(ViTConfig(scan=True), T5Config(scan=True)) == single
 
 
-def test_the_command_prints_parts_and_sums(capsys):
+def test_plan_params_prints_parts_and_sums(capsys):
   assert cli.main(["plan", "--gin_file=models/bb.gin", "--params"]) == 0
   lines = dict(line.split() for line in capsys.readouterr().out.splitlines() if "--" not in line)
   assert (
@@ -71,6 +71,6 @@ def test_the_command_prints_parts_and_sums(capsys):
 
 
 @pytest.mark.parametrize("arguments", [["plan"], ["plan", "--gin_file=models/bb.gin"]])
-def test_says_what_is_missing(arguments, capsys):
+def test_plan_usage_errors_name_missing_options(arguments, capsys):
   assert cli.main(arguments) == 2
   assert capsys.readouterr().err.startswith("xmcap: error: xmcap plan")

@@ -9,5 +9,5 @@ from xmcap.planning import report, topologies
   (2_148, "13 of 240 of a host"),
   (70_000, "420 of 240 of a host: too few; raise captions_per_image"),
 ])  # fmt: skip
-def test_cores_that_a_host_needs_to_read_its_pictures(pictures, said):
+def test_plan_report_of_host_cores_to_read_images(pictures, said):
   assert report._cores(pictures, topologies.parse("v4-128")) == said

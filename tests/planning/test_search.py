@@ -49,7 +49,7 @@ def _compiler(monkeypatch, fits, seconds=lambda variant: 1.0):
   return seen
 
 
-def test_the_fastest_comes_first_and_other_recipes_are_tried_on_its_mesh(monkeypatch):
+def test_plan_search_orders_by_speed_and_tries_other_recipes(monkeypatch):
   seconds = lambda v: (4.0 / v.fsdp + v.model) / v.captions_per_image  # noqa: E731
   _compiler(monkeypatch, lambda variant: True, seconds)
   plans, refused = search.search(_V4_8, (4,))
@@ -60,7 +60,7 @@ def test_the_fastest_comes_first_and_other_recipes_are_tried_on_its_mesh(monkeyp
   assert dataclasses.replace(best, captions_per_image=1) == then
 
 
-def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monkeypatch):
+def test_plan_search_retries_with_less_memory(monkeypatch):
   seen = _compiler(monkeypatch, lambda variant: variant.microbatches >= 4 and variant.fsdp == 4)
   plans, refused = search.search(_V4_8)
   variants = [Variant(**plan["variant"]) for plan in plans]
@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monke
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
 
 
-def test_a_mesh_whose_batch_cannot_be_split_further_is_refused_too(monkeypatch):
+def test_plan_search_refuses_a_mesh_with_an_indivisible_batch(monkeypatch):
   gin.bind_parameter("CaptionStream.batch_size", 8)  # not divisible by 4 chips x 4 microbatches
   _compiler(monkeypatch, lambda variant: False)
   plans, refused = search.search(_V4_8)
@@ -79,7 +79,7 @@ def test_a_mesh_whose_batch_cannot_be_split_further_is_refused_too(monkeypatch):
   assert {error.variant.microbatches for error in refused if error.variant.model == 1} == {2}
 
 
-def test_what_does_not_fit_cut_finest_is_not_tried_cut_less(monkeypatch):
+def test_plan_search_skips_coarser_meshes_that_cannot_fit(monkeypatch):
   seen = _compiler(
     monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "all")
   )
@@ -89,14 +89,14 @@ def test_what_does_not_fit_cut_finest_is_not_tried_cut_less(monkeypatch):
   assert tried == [(4, "no"), (4, "vit"), (2, "vit"), (1, "vit"), (1, "all")]
 
 
-def test_heads_are_not_cut_in_two(monkeypatch):
+def test_plan_search_does_not_split_attention_heads(monkeypatch):
   seen, said = _compiler(monkeypatch, lambda variant: True), []
   search.search(_V4_8, say=said.append)
   assert {variant.model for variant in seen} == {1, 2}
   assert any("the 2 heads of the T5 are not divisible by model 4" in line for line in said)
 
 
-def test_a_refusal_says_what_would_fit(monkeypatch):
+def test_plan_does_not_fit_error_suggests_a_variant(monkeypatch):
   _compiler(monkeypatch, lambda variant: variant.remat == "all" and variant.microbatches == 2)
   variant = Variant(4, 1, 1, 1, 1, "no", False)
   error = step_lib.DoesNotFit(variant, 40 * 2**30, 30.75 * 2**30)
@@ -107,7 +107,7 @@ def test_a_refusal_says_what_would_fit(monkeypatch):
   assert line.endswith("--gin.ViTConfig.remat=True --gin.T5Config.remat=True --gin.train.microbatches=2")
 
 
-def test_a_refusal_without_a_way_out_says_so(monkeypatch):
+def test_plan_does_not_fit_error_without_a_suggestion(monkeypatch):
   _compiler(monkeypatch, lambda variant: False)
   error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, "no", False), 40 * 2**30, 30.75 * 2**30)
   found = search.with_way_out(error, _V4_8, lambda line: None)
@@ -121,7 +121,7 @@ _TOO_LARGE = (
 )
 
 
-def test_the_compilers_refusal_is_understood():
+def test_plan_explains_out_of_memory_of_the_compiler():
   error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
   assert str(error) == "does not fit: it needs 128.0 GiB per chip, and a program may use 30.75 GiB"
   other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
@@ -132,20 +132,20 @@ def test_the_compilers_refusal_is_understood():
   "name, said",
   [("CaptionStream.captions_per_image", "by captions_per_image 0"), ("train.microbatches", "0 microbatches")],
 )
-def test_zeros_are_refused(name, said):
+def test_plan_search_refuses_settings_of_0(name, said):
   gin.bind_parameter(name, 0)
   with pytest.raises(UsageError, match=said):
     run_lib.of_gin(_V4_8)
 
 
-def test_slices_are_joined_by_data_alone():
+def test_plan_search_joins_slices_by_data_axis_only():
   for mesh in search.meshes(topologies.parse("2*v4-16")):
     assert mesh["data"] % 2 == 0 and mesh["data"] * mesh["fsdp"] * mesh["model"] == 16
 
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_search_of_a_small_run(tmp_path, capsys):
+def test_plan_search_of_a_small_run(tmp_path, capsys):
   pytest.importorskip("libtpu")
   file = tmp_path / "plans.json"
   command = ["plan", *(f"--gin_file={name}" for name in _GIN), *(f"--gin.{binding}" for binding in _SMALL)]

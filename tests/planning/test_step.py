@@ -53,7 +53,7 @@ def planned(tmp_path_factory):
   return json.loads(file.read_text()), result.stdout
 
 
-def test_memory_of_parameters_is_their_share(planned):
+def test_plan_parameter_memory_is_sharded(planned):
   document, _ = planned
   # Four bytes each, cut over fsdp 8 x model 2, and over data 4 where that leaves whole tiles.
   share = 4 * document["parameters"] / 16
@@ -63,7 +63,7 @@ def test_memory_of_parameters_is_their_share(planned):
   assert memory.pop("total") == sum(memory.values())
 
 
-def test_the_estimate_is_the_largest_bound(planned):
+def test_plan_estimate_is_the_largest_bound(planned):
   estimate = planned[0]["estimate"]
   bounds = {name: estimate[f"{name}_seconds"] for name in ("arithmetic", "links", "network", "schedule")}
   assert estimate["step_seconds"] == bounds[estimate["bound"]] == max(bounds.values())
@@ -74,13 +74,13 @@ def test_the_estimate_is_the_largest_bound(planned):
   assert estimate["chip_hours"] == pytest.approx(64 * 100_000 * estimate["step_seconds"] / 3600)
 
 
-def test_parts_of_a_mesh_exchange(planned):
+def test_plan_collectives_by_mesh_axes(planned):
   document, _ = planned
   # Parameters are gathered along fsdp, and gradients are summed.
   assert document["exchanges"]["all-gather"]["count"] > 0 and document["exchanges"]["all-reduce"]["count"] > 0
 
 
-def test_the_text_says_what_it_is(planned):
+def test_plan_text_names_topology_and_estimate(planned):
   document, text = planned
   assert "v4:4x4x4 (v4-128): 64 chips, 16 hosts" in text
   assert "How each number can be wrong:" in text and "  schedule: the compiler's model" in text
@@ -92,14 +92,14 @@ def test_the_text_says_what_it_is(planned):
   assert "the run, if all targets were the longest" in of_three and "estimated  " not in of_three
 
 
-def test_the_smallest_slice_that_should_hold_the_run(planned):
+def test_plan_smallest_slice_that_fits(planned):
   document, text = planned
   # One host has four chips; 64 pictures are split evenly over two pairs of them.
   assert document["smallest"] == {"topology": "v4-8", "memory": 16 * document["memory"]["total"]}
   assert "The smallest slice of these chips that should hold it is v4-8" in text
 
 
-def test_the_rows_that_each_host_feeds(planned):
+def test_plan_rows_by_host(planned):
   document, text = planned
   rows = document["rows_by_host"]
   # Each of 16 hosts has 4 of 64 chips; pairs along `model` share 2 rows of 64.
@@ -122,12 +122,12 @@ def test_the_rows_that_each_host_feeds(planned):
     ([], "give --params, or --topology"),
   ],
 )  # fmt: skip
-def test_wrong_use_is_one_line(options, said, capsys):
+def test_plan_usage_errors_are_one_line(options, said, capsys):
   assert _plan("--gin.T5Config.vocab_size=1024", *options) == 2
   assert said in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_run_without_captions_cannot_be_planned(capsys):
+def test_plan_refuses_a_run_without_captions(capsys):
   files = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/pretrain_tags.gin"]
   assert cli.main(["plan", *files, "--topology=v4-8"]) == 2
   assert "only a run on @CaptionStream() can be planned" in capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_a_run_without_captions_cannot_be_planned(capsys):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_slices_exchange_over_the_network(tmp_path, capsys):
+def test_plan_of_several_slices_uses_the_network(tmp_path, capsys):
   file = tmp_path / "plan.json"
   small = [f"--gin.{binding}" for binding in _SMALL if not binding.startswith("Partitioning")]
   assert _plan(*small, "--topology=2*v4-8", "--gin.Partitioning.fsdp=4", f"--json={file}") == 0
@@ -148,7 +148,7 @@ def test_slices_exchange_over_the_network(tmp_path, capsys):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_the_planned_step_runs_on_as_many_devices():
+def test_planned_step_equals_the_running_step():
   path = os.pathsep.join([str(ROOT), *sys.path])
   env = local.environment(64, {**os.environ, "PYTHONPATH": path})
   command = [sys.executable, "-m", "tests.planning.test_step"]

@@ -29,18 +29,18 @@ from xmcap.training.reporting import chips
     ("2*v4-128", (4, 4, 4), 128, 32),
   ],
 )
-def test_usual_names(name, shape, chips, hosts):
+def test_topology_names_are_parsed(name, shape, chips, hosts):
   topology = topologies.parse(name)
   assert (topology.shape, topology.chips, topology.hosts) == (shape, chips, hosts)
 
 
-def test_a_shape_and_a_name_are_the_same_slice():
+def test_topology_shape_and_name_are_equal():
   assert topologies.parse("v4:4x4x4") == topologies.parse("v4-128")
   assert topologies.parse("v4:4x4x4").usual_name == "v4-128"
   assert topologies.parse("2*v4-128").name == "2*v4:4x4x4"
 
 
-def test_axes_are_rings_as_the_slices_are_wired():
+def test_topology_axes_wrap_as_wired():
   assert topologies.parse("v4-128").wrap == (True, True, True)
   assert topologies.parse("v4-64").wrap == (False, False, False)
   assert topologies.parse("v5e-128").wrap == (False, True)
@@ -65,14 +65,14 @@ def test_axes_are_rings_as_the_slices_are_wired():
     (f"h100-{'9' * 5000}", "give a chip"),
   ],
 )
-def test_a_wrong_name_is_one_line(name, said):
+def test_topology_refuses_invalid_names(name, said):
   with pytest.raises(UsageError) as error:
     topologies.parse(name)
   assert said in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["v4-128", "v5e-16", "v5p-64", "v6e-8", "2*v4-16"])
-def test_libtpu_knows_the_slices(name):
+def test_topologies_are_known_to_libtpu(name):
   pytest.importorskip("libtpu")
   topologies.prepare_host()
   topology = topologies.parse(name)
@@ -83,7 +83,7 @@ def test_libtpu_knows_the_slices(name):
 
 
 @pytest.mark.parametrize("options", [[], ["--search"], ["--decode"]])
-def test_a_missing_compiler_is_said_before_anything_is_planned(monkeypatch, capsys, options):
+def test_plan_without_libtpu_is_refused_before_planning(monkeypatch, capsys, options):
   def no_compiler(*arguments, **options):
     raise RuntimeError("libtpu.so not found")
 
@@ -107,7 +107,7 @@ def test_a_missing_compiler_is_said_before_anything_is_planned(monkeypatch, caps
     ("v2-8", True),
   ],
 )
-def test_which_slices_are_offered(name, is_offered):
+def test_topology_check_offered(name, is_offered):
   if is_offered:
     topologies.check_offered(name)
   else:
