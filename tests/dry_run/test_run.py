@@ -142,7 +142,7 @@ def save(folder, state, of_run=None):
 
 
 @pytest.mark.slow
-def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
+def test_dry_run_of_a_valid_run_passes_and_leaves_no_files(corpus, tmp_path, run):
   code, lines, errors = run(
     corpus,
     "--gin.EVALUATORS=[@LossEvaluator(), @CaptionEvaluator()]",
@@ -166,7 +166,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
   assert list(tmp_path.iterdir()) == []
 
 
-def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
+def test_dry_run_loads_pretrained_weights(corpus, trained, run, tmp_path):
   before = sorted(tmp_path.rglob("*"))
   code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}")
   assert code == 0 and not lines["FAILED"]
@@ -175,7 +175,7 @@ def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
   assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_run_that_was_begun_is_resumed_and_stays_as_it_is(corpus, trained, run):
+def test_dry_run_resumes_a_run_without_changing_it(corpus, trained, run):
   before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
   code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.PRETRAINED=/nowhere")
   assert any(line.startswith("weights: resuming from step 1") for line in lines["ok"])
@@ -183,7 +183,7 @@ def test_a_run_that_was_begun_is_resumed_and_stays_as_it_is(corpus, trained, run
   assert set(before) == set(after) and {path for path in before if before[path] != after[path]} <= {trained}
 
 
-def test_other_data_are_refused_as_by_the_run(corpus, trained, run):
+def test_dry_run_refuses_other_data_on_resume(corpus, trained, run):
   changed = (NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.BATCH_SIZE=8")
   found = run(corpus, *changed)
   assert_one_failure(found, "weights", "was trained on other data (batch_size: 4 -> 8)", code=2)
@@ -194,23 +194,23 @@ def test_other_data_are_refused_as_by_the_run(corpus, trained, run):
 # ---- data ----------------------------------------------------------------------------------------
 
 
-def test_a_missing_split(tmp_path, run, quick):
+def test_dry_run_reports_a_missing_train_split(tmp_path, run, quick):
   found = run(small_corpus.write(tmp_path / "corpus", train=0), NO_EVALUATORS)
   assert_one_failure(found, "data", "has no split 'train'; its splits: validation", code=2)
 
 
-def test_a_missing_split_of_an_evaluator(tmp_path, run, quick):
+def test_dry_run_reports_a_missing_split_of_an_evaluator(tmp_path, run, quick):
   found = run(small_corpus.write(tmp_path / "corpus", validation=0))
   assert_one_failure(found, "evaluator 1 (LossEvaluator)", "has no split 'validation'", code=2)
 
 
-def test_no_corpus_at_all_is_said_once(tmp_path, run, corpus, quick):
+def test_dry_run_reports_a_missing_corpus_once(tmp_path, run, corpus, quick):
   found = run(tmp_path / "nowhere", f"--gin.VOCABULARY={corpus / 'vocabulary.model'}")
   assert_one_failure(found, "data", "nowhere is not a corpus", code=2)
   assert "evaluator 1 (LossEvaluator): same error as data" in found[1]["skipped"]
 
 
-def test_a_record_file_cut_short(tmp_path, run, quick):
+def test_dry_run_reports_a_truncated_array_record(tmp_path, run, quick):
   damaged = small_corpus.write(tmp_path / "corpus")
   (file,) = damaged.glob("*train*array_record-*-of-?????")
   file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -220,7 +220,7 @@ def test_a_record_file_cut_short(tmp_path, run, quick):
   assert any(line == "step: 1 picture" for line in found[1]["ok"])
 
 
-def test_a_language_that_is_not_there(tmp_path, run, quick):
+def test_dry_run_reports_a_missing_language(tmp_path, run, quick):
   few = small_corpus.write(tmp_path / "corpus", languages=("de", "en", "th"))
   assert_one_failure(
     run(few, NO_EVALUATORS), "data", "no caption in ar bn cs", "12 of 12 pictures of train", code=2
@@ -230,18 +230,18 @@ def test_a_language_that_is_not_there(tmp_path, run, quick):
 # ---- vocabulary ----------------------------------------------------------------------------------
 
 
-def test_a_vocabulary_of_another_size(corpus, run, quick):
+def test_dry_run_reports_a_vocabulary_of_another_size(corpus, run, quick):
   found = run(corpus, NO_EVALUATORS, "--gin.T5Config.vocab_size=256")
   assert_one_failure(found, "vocabulary", "pieces do not fit the model's 256 rows", code=2)
   assert found[1]["skipped"] == ["step: needs the vocabulary"]
 
 
-def test_no_vocabulary(corpus, run, tmp_path, quick):
+def test_dry_run_reports_a_missing_vocabulary(corpus, run, tmp_path, quick):
   found = run(corpus, f"--gin.VOCABULARY={tmp_path / 'spiece.model'}", "--gin.T5Config.vocab_size=512")
   assert_one_failure(found, "vocabulary", "spiece.model: the vocabulary cannot be read", code=2)
 
 
-def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, quick):
+def test_dry_run_reports_a_vocabulary_without_thai(corpus, tmp_path, run, monkeypatch, quick):
   import sentencepiece
 
   text = tmp_path / "text.txt"
@@ -260,18 +260,18 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
 # ---- weights, folder, mesh, evaluators -----------------------------------------------------------
 
 
-def test_weights_of_another_shape(corpus, trained, run):
+def test_dry_run_reports_weights_of_another_shape(corpus, trained, run):
   found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}", "--gin.T5Config.mlp_dim=48")
   assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (1, 32, 32)", "(1, 32, 48)", code=1)
   assert any(line == "step: 1 picture with random parameters" for line in found[1]["ok"])
 
 
-def test_weights_that_are_not_there(corpus, run, quick):
+def test_dry_run_reports_missing_weights(corpus, run, quick):
   found = run(corpus, NO_EVALUATORS, "--gin.PRETRAINED=/nowhere")
   assert_one_failure(found, "weights", "/nowhere: no checkpoint found", code=2)
 
 
-def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
+def test_dry_run_reports_nan_weights(corpus, trained, tmp_path, run):
   params = jax.tree.map(np.array, load_params(trained))
   params["encoder"]["encoder_norm"]["scale"][3] = np.nan
   count = np.zeros((), np.int32)
@@ -280,7 +280,7 @@ def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
   assert_one_failure(found, "weights", "encoder/encoder_norm/scale holds NaN or infinity", code=1)
 
 
-def test_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
+def test_dry_run_reports_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
   from safetensors.numpy import save_file
 
   (tmp_path / "mt5").mkdir()
@@ -291,7 +291,7 @@ def test_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
   assert_one_failure(found, "weights", "its embedding has 1,024 rows", "428 tokens", code=2)
 
 
-def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
+def test_dry_run_reports_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
   other = small_corpus.write(tmp_path / "other", pieces=410, validation=0)
   found = run(
     corpus,
@@ -302,45 +302,45 @@ def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
   assert_one_failure(found, "weights", "trained with a different vocabulary", code=2)
 
 
-def test_a_folder_that_cannot_be_written(corpus, tmp_path, run, quick):
+def test_dry_run_reports_an_unwritable_model_folder(corpus, tmp_path, run, quick):
   (tmp_path / "file").write_text("in the way")
   found = run(corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={tmp_path / 'file/model'}")
   assert_one_failure(found, "model folder", "file/model: cannot be written", code=1)
 
 
-def test_a_folder_without_a_name(corpus, run, quick):
+def test_dry_run_reports_an_empty_model_dir(corpus, run, quick):
   found = run(corpus, NO_EVALUATORS, "--gin.MODEL_DIR=")
   assert_one_failure(found, "model folder", "MODEL_DIR is empty: give the path of a folder", code=2)
 
 
-def test_a_disk_too_small(tmp_path):
+def test_trial_checkpoint_refuses_too_little_disk_space(tmp_path):
   with pytest.raises(XmcapError, match=r"are free, but the run's checkpoints take 1,000,000.0 GB"):
     trial_checkpoint.write_and_read(str(tmp_path / "model"), 10**15)
   assert list(tmp_path.iterdir()) == []
 
 
-def test_an_evaluator_that_fails(corpus, run, quick):
+def test_dry_run_reports_a_failing_evaluator(corpus, run, quick):
   found = run(corpus, "--gin.EVALUATORS=[@BrokenEvaluator(), @LargeEvaluator()]")
   assert_one_failure(found, "evaluator 1 (BrokenEvaluator)", "the references have vanished", code=1)
   assert "evaluator 2 (LargeEvaluator): not run: it has no method small(pictures)" in found[1]["ok"]
 
 
-def test_an_evaluator_that_gives_no_number(corpus, run, quick):
+def test_dry_run_reports_a_nan_metric(corpus, run, quick):
   found = run(corpus, "--gin.EVALUATORS=[@NotANumber()]")
   assert_one_failure(found, "evaluator 1 (NotANumber)", "cider of th is nan", code=1)
 
 
-def test_a_best_metric_that_nobody_measures(corpus, run, quick):
+def test_dry_run_reports_an_unmeasured_best_metric(corpus, run, quick):
   found = run(corpus, "--gin.CheckpointPolicy.best_metric='bleu'")
   assert_one_failure(found, "best checkpoint", "'bleu'", "validation/loss", code=2)
 
 
-def test_an_argument_that_is_not_set(corpus, run, quick):
+def test_dry_run_reports_an_unset_gin_argument(corpus, run, quick):
   found = run(corpus, NO_EVALUATORS, "--gin.train.objective=None")
   assert found[0] == 1 and [line.split(":")[0] for line in found[1]["FAILED"]] == ["model"]
 
 
-def test_a_mesh_that_is_not_here_is_said():
+def test_dry_run_notes_a_mesh_of_more_devices():
   text, mesh = dry_run.make_mesh(Partitioning(data=8, fsdp=4, model=2), None, 1)
   assert "data 8 x fsdp 4 x model 2 needs 64 devices" in text and mesh.size == len(jax.devices())
   assert "a multiple of 8 devices" in dry_run.make_mesh(Partitioning(fsdp=8), None, 1)[0]
@@ -353,7 +353,7 @@ class Stream:
 @pytest.mark.parametrize(
   "partitioning, parts", [(Partitioning(fsdp=8), 1), (Partitioning(), 5), (Partitioning(), 0)]
 )
-def test_a_mesh_that_does_not_divide_a_batch(partitioning, parts):
+def test_dry_run_refuses_a_mesh_that_does_not_divide_the_batch(partitioning, parts):
   with pytest.raises(UsageError, match="a batch of 12 pictures cannot be split evenly over data x fsdp"):
     dry_run.make_mesh(partitioning, Stream(), parts)
 
@@ -373,18 +373,18 @@ def toy_step(objective, optimizer, stream):
   return first_step.take_step(objective, optimizer, plan, None, arrays, 10, 0, None)
 
 
-def test_a_step_names_the_parts_that_learn():
+def test_dry_run_step_names_parameters_with_gradients():
   text, state = toy_step(ToyObjective(), Optimizer(adam, frozen=["wi"]), ToyStream())
   assert "on 2 pictures; gradients in bias, wo" in text and int(state.step) == 1
   assert re.search(r"; compiled in \d+\.\d s for this batch$", text)
 
 
-def test_a_part_that_would_not_learn():
+def test_dry_run_step_reports_a_zero_gradient():
   with pytest.raises(XmcapError, match="the gradient of wi is 0.0 in the first step"):
     toy_step(BlindObjective(), Optimizer(adam), ToyStream())
 
 
-def test_a_loss_that_is_not_finite():
+def test_dry_run_step_reports_a_non_finite_loss():
   class Diverged(ToyObjective):
     def loss(self, params, batch, rng, deterministic):
       loss, metrics = super().loss(params, batch, rng, deterministic)
@@ -394,12 +394,12 @@ def test_a_loss_that_is_not_finite():
     toy_step(Diverged(), Optimizer(adam), ToyStream())
 
 
-def test_a_gradient_that_is_not_finite():
+def test_dry_run_step_reports_a_non_finite_gradient():
   with pytest.raises(XmcapError, match="the gradient of wi of the first step is nan: check the weights"):
     toy_step(ToyObjective(), Optimizer(adam), ToyStream(bad_steps=[0]))
 
 
-def test_a_stream_without_captions():
+def test_dry_run_step_reports_a_stream_without_captions():
   stream = ToyStream()
   stream.batch = lambda step: {"target_weights": np.zeros((4, 1, 3), np.float32)}
   with pytest.raises(XmcapError, match="none of the first pictures has a caption"):
@@ -409,7 +409,7 @@ def test_a_stream_without_captions():
 # ---- evaluators made small -----------------------------------------------------------------------
 
 
-def test_small_takes_two_pictures_and_two_languages(corpus):
+def test_dry_run_evaluator_takes_two_images_and_two_languages(corpus):
   evaluator = evaluators.CaptionEvaluator(
     predictor=None, references=str(corpus / "captions.jsonl"), out_dir="/never"
   )
@@ -419,7 +419,7 @@ def test_small_takes_two_pictures_and_two_languages(corpus):
   assert len(evaluator.references) == 6 and evaluator.out_dir == "/never"
 
 
-def test_small_misses_any_picture_that_is_not_there(tmp_path):
+def test_dry_run_evaluator_reports_a_missing_image(tmp_path):
   corpus = small_corpus.write(tmp_path / "corpus", train=1)
   last = sorted((corpus / "images").iterdir())[-1]
   last.unlink()
