@@ -118,7 +118,7 @@ def captions(folder, capsys):
   return [f"{line['language']} {line['caption']}" for line in lines]
 
 
-def test_the_loader_for_jax_needs_neither_xmcap_nor_tensorflow(model, place, capsys):
+def test_stablehlo_loader_needs_no_xmcap_or_tensorflow(model, place, capsys):
   assert exported(model, "stablehlo", "captioner") == 0
   check = "import sys; assert not {'xmcap', 'tensorflow', 'flax'} & set(sys.modules)"
   run = subprocess.run(
@@ -133,7 +133,7 @@ def test_the_loader_for_jax_needs_neither_xmcap_nor_tensorflow(model, place, cap
 
 
 @pytest.mark.parametrize("search", searches("t5x_beam", "sample"))
-def test_a_program_takes_any_number_of_pictures_and_languages(tmp_path, search):
+def test_stablehlo_program_takes_any_number_of_images(tmp_path, search):
   made = loaded(model_folders.write(tmp_path / "run", **SEARCHES[search]))
   call = jax.export.deserialize(stablehlo.exported(made).serialize()).call
   codes = list(made.prompts)
@@ -152,7 +152,7 @@ def test_a_program_takes_any_number_of_pictures_and_languages(tmp_path, search):
 
 
 @pytest.mark.parametrize("search", searches("t5x_beam"))
-def test_a_saved_model_gives_the_same_text(tmp_path, search):
+def test_saved_model_captions_equal_captioner(tmp_path, search):
   tf = readable_tensorflow()
   folder = model_folders.write(tmp_path / "run", **SEARCHES[search])
   assert exported(folder, "savedmodel", tmp_path / "out") == 0
@@ -176,7 +176,7 @@ def test_a_saved_model_gives_the_same_text(tmp_path, search):
     module.caption(pixels(1), tf.constant(["xx"]), *seed)
 
 
-def test_the_loader_for_tensorflow(model, place, capsys):
+def test_saved_model_loader_equals_caption_command(model, place, capsys):
   readable_tensorflow()
   # Of the model's own size, so that nothing is resized, which TensorFlow rounds otherwise.
   Image.fromarray(pixels(1)[0]).save(place / "photo.png")
@@ -205,7 +205,7 @@ DAILY = {("first", "greedy"), ("all", "beam")}
     for search in ("greedy", "beam")
   ],
 )
-def test_the_loader_for_transformers(place, capsys, tower, search):
+def test_hugging_face_loader_equals_caption_command(place, capsys, tower, search):
   pytest.importorskip("transformers")
   folder = model_folders.write(
     place / "run", ViTConfig(16, 1, 24, 2, 4, 12, **TOWERS[tower]), **SEARCHES[search]
@@ -219,7 +219,7 @@ def test_the_loader_for_transformers(place, capsys, tower, search):
   assert capsys.readouterr().out.splitlines() == want
 
 
-def test_the_parts_of_a_model_in_a_bucket_are_those_of_one_here(model, tmp_path):
+def test_export_of_a_model_in_a_bucket_equals_a_local_model(model, tmp_path):
   made = loaded(model)
   found = []
   for name, where in (("here", str(model)), ("bucket", "gs://bucket/run")):
@@ -234,7 +234,7 @@ def test_the_parts_of_a_model_in_a_bucket_are_those_of_one_here(model, tmp_path)
 
 
 @pytest.mark.parametrize("like_mt5", [False, True])
-def test_the_tokenizer_for_transformers_is_the_vocabulary(model, tmp_path, like_mt5):
+def test_exported_tokenizer_equals_the_vocabulary(model, tmp_path, like_mt5):
   tokenizers = pytest.importorskip("tokenizers")
   vocabulary = like_mt5s(tmp_path) if like_mt5 else Vocabulary(str(model / "vocabulary.model"))
   made = tokenizers.Tokenizer.from_str(json.dumps(hf.tokenizer_files(vocabulary)["tokenizer.json"]))
@@ -252,7 +252,7 @@ def test_the_tokenizer_for_transformers_is_the_vocabulary(model, tmp_path, like_
     assert made.decode(ids) == vocabulary.decode(ids), text
 
 
-def test_prompts_of_a_vocabulary_like_mt5s_are_padded(tmp_path):
+def test_exported_prompts_of_an_mt5_vocabulary_are_padded(tmp_path):
   vocabulary = like_mt5s(tmp_path)
   folder = model_folders.write(tmp_path / "run")
   (folder / "vocabulary.model").write_bytes(vocabulary.model)
@@ -264,7 +264,7 @@ def test_prompts_of_a_vocabulary_like_mt5s_are_padded(tmp_path):
   assert any(0 in prompt for prompt in made.prompts.values())
 
 
-def test_a_beam_search_that_transformers_has_not_is_refused(tmp_path, capsys):
+def test_hugging_face_export_refuses_t5x_beam_search(tmp_path, capsys):
   folder = model_folders.write(tmp_path / "run", **T5X_BEAM)
   assert exported(folder, "hf", tmp_path / "out") == 2
   assert "add --gin.Beam.convention=\"'transformers'\"" in capsys.readouterr().err
@@ -273,14 +273,14 @@ def test_a_beam_search_that_transformers_has_not_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("to", ["stablehlo", "savedmodel", "hf"])
-def test_nothing_is_written_over(model, tmp_path, capsys, to):
+def test_export_does_not_overwrite_files(model, tmp_path, capsys, to):
   (tmp_path / "captioner.json").write_text("mine")
   assert exported(model, to, tmp_path) == 2
   assert "is there already: remove it" in capsys.readouterr().err
   assert [path.name for path in tmp_path.iterdir()] == ["captioner.json"]
 
 
-def test_wrong_calls_end_in_a_line(model, tmp_path, capsys):
+def test_export_usage_errors_are_one_line(model, tmp_path, capsys):
   for arguments, line in (
     (
       ["--to=onnx", f"--out={tmp_path / 'out'}"],
@@ -295,7 +295,7 @@ def test_wrong_calls_end_in_a_line(model, tmp_path, capsys):
   assert not (tmp_path / "out").exists()
 
 
-def test_a_program_that_tensorflow_cannot_read_is_refused(tmp_path, monkeypatch):
+def test_saved_model_export_refuses_a_program_unknown_to_tensorflow(tmp_path, monkeypatch):
   tf = pytest.importorskip("tensorflow")
   from xmcap.export import saved_model
 
