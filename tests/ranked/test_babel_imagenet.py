@@ -34,7 +34,7 @@ def all_languages(tmp_path):
   return path
 
 
-def test_the_papers_languages_are_the_default_and_the_others_have_codes(all_languages):
+def test_babel_imagenet_default_languages_are_those_of_the_paper(all_languages):
   said = []
   labels = zero_shot.read_labels(all_languages, None, said.append)
   assert len(labels) == 101 and {"en", "fil", "no", "hak"} <= labels.keys() and "nn" not in labels
@@ -46,7 +46,7 @@ def test_the_papers_languages_are_the_default_and_the_others_have_codes(all_lang
   assert list(zero_shot.read_labels(all_languages, ("yue", "de"))) == ["yue", "de"]
 
 
-def test_languages_that_are_not_asked_for_are_not_checked(tmp_path):
+def test_read_labels_does_not_check_other_languages(tmp_path):
   path = tmp_path / "labels.json"
   path.write_text(json.dumps(_labels({"DE": 3, "NN": 3, "NO": 3}) | {"QQX": [[0], [""]]}))
   assert list(zero_shot.read_labels(path, ("de", "nn"))) == ["de", "nn"]
@@ -54,7 +54,7 @@ def test_languages_that_are_not_asked_for_are_not_checked(tmp_path):
     zero_shot.read_labels(path)
 
 
-def test_means_are_over_the_papers_languages_whatever_the_table_holds():
+def test_babel_imagenet_means_are_over_the_papers_languages():
   counts = {"en": 1000, "yue": 300, "nn": 700, **babel_imagenet_languages.classes()}
   groups = means.mean_groups({code: {"classes": count} for code, count in counts.items()})
   assert [len(members) for members in groups.values()] == [17, 32, 35, 16, 100]
@@ -81,7 +81,7 @@ raise SystemExit("is never run")
 """
 
 
-def test_english_is_read_from_the_papers_code_without_running_it(tmp_path, all_languages, capsys):
+def test_babel_imagenet_english_labels_are_parsed_without_execution(tmp_path, all_languages, capsys):
   code, out = tmp_path / "babel_imagenet.py", tmp_path / "out" / "labels.json"
   code.write_text(ENGLISH.format(names=", ".join(f'"thing {i}"' for i in range(1000))))
   (tmp_path / "p.json").write_text(json.dumps({"EN": ["a  {} "], "ZH_YUE": [" {} "]}))
@@ -98,7 +98,7 @@ def test_english_is_read_from_the_papers_code_without_running_it(tmp_path, all_l
   assert "has 0 lists of 1,000 names and 0 of templates" in capsys.readouterr().err
 
 
-def test_labels_of_senses_are_those_that_the_readers_take(tmp_path, capsys):
+def test_babel_labels_are_read_by_zero_shot(tmp_path, capsys):
   header = "language\tlemma\tsource\tmachine_translated\tsynset\n"
   rows = [f"{code}\tx{n}{code}\tWIKI\tfalse\tn0144076{n}" for code in ("EN", "ZH_YUE", "QQX") for n in (4, 5)]
   (tmp_path / "senses.tsv").write_text(header + "\n".join(rows))
@@ -110,7 +110,7 @@ def test_labels_of_senses_are_those_that_the_readers_take(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_ndcg_is_scikit_learns(ties):
+def test_ndcg_equals_scikit_learn(ties):
   rng = np.random.default_rng(0)
   queries, candidates = rng.normal(size=(9, 4)), rng.normal(size=(30, 4))
   if ties:
@@ -141,7 +141,7 @@ def _retrieval(folder, captions):
   return [f"--{name.replace('=', f'={folder.parent}/')}" for name in names]
 
 
-def test_an_empty_caption_counts_and_the_first_captions_can_be_chosen(tmp_path):
+def test_retrieval_first_captions_and_empty_captions(tmp_path):
   captions = {"de": [["a", "b"], [""], *([[f"c{i}"] for i in range(10)])]}
   options = _retrieval(tmp_path / "t", {"images": [f"{i}.jpg" for i in range(12)], "captions": captions})
   tables_of = {}
@@ -154,7 +154,7 @@ def test_an_empty_caption_counts_and_the_first_captions_can_be_chosen(tmp_path):
   assert [held["languages"]["de"]["captions"] for held in tables_of.values()] == [13, 12]
 
 
-def test_a_preset_refuses_other_pictures_and_numbers_of_captions(monkeypatch):
+def test_retrieval_preset_refuses_other_images_and_counts(monkeypatch):
   keys = [f"COCO_val2014_{i:012d}" for i in range(1, 4)]
   held = retrieval_sets.RetrievalSet("Three", digests.of_images("123"), {"zh": 4, "": 3})
   monkeypatch.setitem(retrieval_sets.SETS, "coco_cn", held)
@@ -166,12 +166,12 @@ def test_a_preset_refuses_other_pictures_and_numbers_of_captions(monkeypatch):
   assert retrieval_sets.recognise(keys) == "coco_cn" and retrieval_sets.recognise(keys[1:]) == ""
 
 
-def test_the_preset_of_xm3600_knows_its_261375_captions():
+def test_retrieval_preset_of_xm3600_has_261375_captions():
   captions = retrieval_sets.SETS["xm3600"].captions
   assert sum(captions.values()) == 261_375 and captions.keys() == languages.LANGUAGES.keys()
 
 
-def test_the_papers_models_stand_beside(tmp_path, all_languages, capsys):
+def test_zero_shot_table_shows_the_papers_models(tmp_path, all_languages, capsys):
   labels = zero_shot.read_labels(all_languages, ("de", "xh", "en"))
   rng = np.random.default_rng(0)
   (tmp_path / "texts").mkdir()
@@ -210,13 +210,13 @@ def test_the_papers_models_stand_beside(tmp_path, all_languages, capsys):
 @pytest.mark.parametrize(
   "name, printed, count", [("xflickrco", 0.67, 88), ("xm3600", 0.75, 374), ("xtd", 0.66, 121)]
 )
-def test_figure_3_of_the_paper(tmp_path, name, printed, count):
+def test_score_correlation_reproduces_figure_3_of_the_paper(tmp_path, name, printed, count):
   assert cli.main(["score", "correlation", f"--paper={name}", f"--out={tmp_path}"]) == 0
   pearson = (tmp_path / "correlation.csv").read_text().splitlines()[1].split(",")
   assert (pearson[0], round(float(pearson[1]), 2), int(pearson[-1])) == ("pearson", printed, count)
 
 
-def test_own_models_are_correlated_with_refusals(tmp_path, capsys):
+def test_score_correlation_of_models_and_its_refusals(tmp_path, capsys):
   zero = embeddings.zero_shot(tmp_path / "z")
   assert cli.main(["score", "zero-shot", *zero, f"--out={tmp_path / 'zs'}"]) == 0
   texts = {"images": list(range(12)), "captions": {"de": [["a"]] * 12, "en": [["a"]] * 12}}

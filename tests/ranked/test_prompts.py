@@ -12,7 +12,7 @@ def write(folder, content):
   return path
 
 
-def test_prompts_by_language_without_the_spaces_around_them(tmp_path):
+def test_read_prompts_strips_spaces(tmp_path):
   path = write(tmp_path, {"DE": [" ein Bild von {} ", "{}"], "TL": ["isang larawan ng {}."]})
   assert prompts.read_prompts(path) == {
     "de": ("ein Bild von {}", "{}"),
@@ -20,7 +20,7 @@ def test_prompts_by_language_without_the_spaces_around_them(tmp_path):
   }
 
 
-def test_other_braces_mean_nothing():
+def test_fill_prompt_ignores_other_braces():
   assert prompts.fill("a {0} {name} of {}!", "{x}") == "a {0} {name} of {x}!"
 
 
@@ -36,12 +36,12 @@ def test_other_braces_mean_nothing():
     ("{", "prompts.json"),
   ],
 )
-def test_bad_files_say_where(tmp_path, content, message):
+def test_read_prompts_refuses_malformed_files(tmp_path, content, message):
   with pytest.raises(UsageError, match=message):
     prompts.read_prompts(write(tmp_path, content))
 
 
-def test_the_papers_translated_prompts(request):
+def test_read_prompts_of_the_paper(request):
   path = request.config.rootpath.parent / "shared" / "babel_imagenet" / "nllb_dist13b_prompts.json"
   if not path.exists():
     pytest.skip("../shared/babel_imagenet is not here")

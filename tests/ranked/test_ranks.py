@@ -16,7 +16,7 @@ def _ranked(scores, right, counts):
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
-def test_top_k_without_ties_equals_scikit_learns(k):
+def test_top_k_accuracy_without_ties_equals_scikit_learn(k):
   rng = np.random.default_rng(0)
   scores, targets = rng.normal(size=(300, 12)).astype(np.float32), rng.integers(0, 12, 300)
   expected = top_k_accuracy_score(targets, scores, k=k, labels=np.arange(12))
@@ -24,7 +24,7 @@ def test_top_k_without_ties_equals_scikit_learns(k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_top_k_with_ties_is_the_mean_of_scikit_learns_over_all_orders_of_the_classes(k):
+def test_top_k_accuracy_with_ties_is_the_mean_over_class_orders(k):
   rng = np.random.default_rng(1)
   scores, targets = rng.integers(0, 3, (40, 5)).astype(np.float32), rng.integers(0, 5, 40)
   found = []
@@ -44,7 +44,7 @@ def _plain_recall(scores, right, k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_recall_of_several_right_candidates_is_the_mean_over_all_orders(k):
+def test_recall_at_k_of_several_positives_with_ties(k):
   rng = np.random.default_rng(2)
   scores = rng.integers(0, 3, (30, 6)).astype(np.float32)
   right = [sorted(rng.choice(6, rng.integers(1, 4), replace=False).tolist()) for _ in range(30)]
@@ -54,7 +54,7 @@ def test_recall_of_several_right_candidates_is_the_mean_over_all_orders(k):
   np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_reciprocal_and_expected_ranks_are_means_over_all_orders():
+def test_reciprocal_and_expected_ranks_with_ties():
   rng = np.random.default_rng(2)
   scores = rng.integers(0, 3, (30, 6)).astype(np.float32)
   right = [sorted(rng.choice(6, rng.integers(1, 4), replace=False).tolist()) for _ in range(30)]
@@ -70,7 +70,7 @@ def test_reciprocal_and_expected_ranks_are_means_over_all_orders():
   np.testing.assert_allclose(found.expected(), np.mean(places, axis=1), atol=1e-12)
 
 
-def test_equal_embeddings_tie_exactly_wherever_they_stand():
+def test_equal_embeddings_tie_exactly():
   rng = np.random.default_rng(3)
   queries, distinct = (rng.normal(size=shape).astype(np.float32) for shape in ((500, 37), (9, 37)))
   candidates = np.concatenate([distinct] * 31)  # a product of matrices treats its last columns in another way
@@ -87,7 +87,7 @@ def test_collapsed_embeddings_score_chance():
   assert found.undecided == 50
 
 
-def test_blocks_of_queries_change_nothing(monkeypatch):
+def test_ranks_are_independent_of_query_blocks(monkeypatch):
   rng = np.random.default_rng(4)
   queries, candidates = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((64, 3), (40, 3)))
   counts = rng.integers(1, 4, 64)

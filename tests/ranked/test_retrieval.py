@@ -36,7 +36,7 @@ def _plain(folder, code, k):
   return np.mean(t2i), np.mean(i2t)
 
 
-def test_recall_equals_a_plain_reference_both_ways(options, tmp_path, capsys):
+def test_retrieval_recall_equals_a_plain_reference(options, tmp_path, capsys):
   assert _run(options, tmp_path / "out") == 0
   table = json.loads((tmp_path / "out/table.json").read_text())
   for code, row in table["languages"].items():
@@ -48,7 +48,7 @@ def test_recall_equals_a_plain_reference_both_ways(options, tmp_path, capsys):
   assert "T2I R@1" in capsys.readouterr().out
 
 
-def test_the_papers_layout_and_the_releases_give_the_same(options, tmp_path):
+def test_retrieval_caption_layouts_give_the_same_scores(options, tmp_path):
   rows = [json.loads(line) for line in (tmp_path / "in/captions.jsonl").read_text().splitlines()]
   held = {
     "images": [row["image/key"] for row in rows],
@@ -62,7 +62,7 @@ def test_the_papers_layout_and_the_releases_give_the_same(options, tmp_path):
   assert (tmp_path / "a/table.json").read_bytes() == (tmp_path / "b/table.json").read_bytes()
 
 
-def test_captions_weigh_the_same_and_pictures_weigh_the_same():
+def test_retrieval_averages_captions_and_images_equally():
   pictures = np.eye(12, dtype=np.float32)
   # Three captions of the first picture are right, that of each other one finds the next picture.
   image = np.array([0, 0, 0, *range(1, 12)])
@@ -75,7 +75,7 @@ def test_captions_weigh_the_same_and_pictures_weigh_the_same():
   assert row["i2t_r1"] == pytest.approx((3 / 4 + 1 / 14) / 12)
 
 
-def test_equals_ranx_both_ways():
+def test_retrieval_mrr_and_hit_rate_equal_ranx():
   """Expected values: ranx 0.3.21, mrr and hit_rate@k of the same scores."""
   rng = np.random.default_rng(5)
   pictures = rng.normal(size=(12, 6))
@@ -95,7 +95,7 @@ def test_equals_ranx_both_ways():
   assert medians == ["median rank, text to image: en 2", "median rank, image to text: en 1"]
 
 
-def test_collapsed_embeddings_score_chance(tmp_path):
+def test_retrieval_of_collapsed_embeddings_scores_chance(tmp_path):
   count = 50
   captions = {"en": retrieval.CaptionRows(np.arange(count), tuple(f"text {i}" for i in range(count)))}
   same = np.ones((count, 4), np.float32)
@@ -107,7 +107,7 @@ def test_collapsed_embeddings_score_chance(tmp_path):
   assert any("expected value" in note for note in result.table.notes)
 
 
-def test_intervals_and_comparisons(options, tmp_path, capsys):
+def test_retrieval_confidence_intervals_and_comparisons(options, tmp_path, capsys):
   others = embeddings.retrieval(tmp_path / "other", seed=0)
   texts = np.load(tmp_path / "other/texts/en.npy")
   np.save(
@@ -166,14 +166,14 @@ def _captions(lines):
     (lambda folder: None, ["--bootstrap=100001"], "--bootstrap=100001: give a number from 0 to 100,000"),
   ],
 )
-def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, more, message):
+def test_retrieval_input_errors_are_one_line(options, tmp_path, capsys, change, more, message):
   change(tmp_path / "in")
   assert _run(options, tmp_path / "out", *more) == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and message in error, error
 
 
-def test_fewer_candidates_than_k_are_refused(tmp_path, capsys):
+def test_retrieval_refuses_fewer_candidates_than_k(tmp_path, capsys):
   held = {"images": [1, 2], "captions": {"en": [["a"], ["b"]]}}
   (tmp_path / "pairs.json").write_text(json.dumps(held))
   (tmp_path / "texts").mkdir()
@@ -201,7 +201,7 @@ def test_fewer_candidates_than_k_are_refused(tmp_path, capsys):
     ({"images": [1, 2], "captions": {"en": ["a", "b"]}}, "not a file of captions"),
   ],
 )
-def test_bad_pairs_are_refused(tmp_path, capsys, held, message):
+def test_retrieval_refuses_malformed_pairs(tmp_path, capsys, held, message):
   (tmp_path / "pairs.json").write_text(json.dumps(held))
   options = [f"--captions={tmp_path / 'pairs.json'}", f"--pictures={tmp_path}/p.npy", f"--texts={tmp_path}"]
   assert _run(options, tmp_path / "out") == 2
@@ -209,7 +209,7 @@ def test_bad_pairs_are_refused(tmp_path, capsys, held, message):
   assert error.count("\n") == 1 and message in error, error
 
 
-def test_the_report_shows_all_ten_numbers(options, tmp_path, page):
+def test_retrieval_report_shows_all_ten_metrics(options, tmp_path, page):
   assert _run(options, tmp_path / "out", "--title=mine & yours") == 0
   page.goto((tmp_path / "out/report.html").as_uri())
   assert page.locator("h1").text_content() == "mine & yours"

@@ -63,7 +63,7 @@ _FIRST_CAPTIONS_FIRST = np.arange(_PICTURES * _EACH).reshape(_PICTURES, _EACH).T
 
 
 @pytest.mark.parametrize("more", [(), ("--captions_per_image=first",)])
-def test_all_first_captions_first_is_named(folder, more):
+def test_embedding_order_of_all_first_captions_first_is_detected(folder, more):
   assert _score(folder, "captions.jsonl", *more)[1] == []
   right = _score(folder)[0]
   _reorder(folder, _FIRST_CAPTIONS_FIRST)
@@ -75,7 +75,7 @@ def test_all_first_captions_first_is_named(folder, more):
   assert f"and {right:.1%} in that order" in note
 
 
-def test_the_order_of_cocos_annotations_is_named(folder):
+def test_embedding_order_of_coco_annotations_is_detected(folder):
   document = json.loads((folder / "coco.json").read_text())
   rows = [annotation["id"] for annotation in document["annotations"]]
   _reorder(folder, rows)
@@ -84,7 +84,7 @@ def test_the_order_of_cocos_annotations_is_named(folder):
   assert share < 4 / _PICTURES and "in the order of the file's annotations" in note
 
 
-def test_an_order_that_nobody_knows_is_doubted(folder):
+def test_unknown_embedding_order_is_warned_of(folder):
   _reorder(folder, np.random.default_rng(0).permutation(_PICTURES * _EACH))
   _, (note,) = _score(folder)
   assert note.startswith("R@1 is near chance, text to image and image to text (en ")
@@ -104,13 +104,13 @@ def test_an_order_that_nobody_knows_is_doubted(folder):
     (range(120), ""),
   ],
 )
-def test_captions_beside_the_rows_have_to_be_those_scored(folder, capsys, lines, message):
+def test_captions_txt_beside_embeddings_must_match(folder, capsys, lines, message):
   _reorder(folder, np.arange(120), lines)
   assert (_run(folder) == 2) == bool(message)
   assert message in capsys.readouterr().err
 
 
-def test_keys_beside_pictures_have_to_be_those_scored(folder, capsys):
+def test_keys_txt_beside_image_embeddings_must_match(folder, capsys):
   keys = [f"{number}" for number in range(_PICTURES)]
   (folder / "keys.txt").write_text("\n".join(keys))
   assert _run(folder) == 0
@@ -123,7 +123,7 @@ def test_keys_beside_pictures_have_to_be_those_scored(folder, capsys):
   assert _run(folder) == 0
 
 
-def test_captions_of_several_numbers_have_an_order_too():
+def test_embedding_orders_with_varying_captions_per_image():
   images = np.array([0, 0, 0, 1, 2, 2])
   ((_, rows),) = row_order.others(images, None)
   # First captions of pictures 0, 1, 2, then second ones of 0 and 2, then the third one of 0.
@@ -131,7 +131,7 @@ def test_captions_of_several_numbers_have_an_order_too():
   assert list(row_order.others(np.arange(4), None)) == []
 
 
-def test_labels_in_another_order_are_doubted():
+def test_label_embeddings_in_another_order_are_warned_of():
   rng = np.random.default_rng(0)
   names, targets = rng.normal(size=(40, 16)).astype(np.float32), np.arange(400) % 40
   pictures = names[targets] + 0.1 * rng.normal(size=(400, 16)).astype(np.float32)
@@ -142,7 +142,7 @@ def test_labels_in_another_order_are_doubted():
   assert any(note.startswith("top-1 is near chance (de 0.0% of 40 classes)") for note in wrong.table.notes)
 
 
-def test_rows_that_are_surely_in_order_are_not_doubted():
+def test_embeddings_in_order_are_not_warned_of():
   rng = np.random.default_rng(0)
   captions = {"en": retrieval.CaptionRows(np.arange(40), tuple(map(str, range(40))))}
   pictures, texts = rng.normal(size=(2, 40, 8)).astype(np.float32)

@@ -25,7 +25,7 @@ def _row(folder):
   return json.loads((folder / "out/table.json").read_text())["languages"]["zh"]
 
 
-def test_equals_scikit_learn_and_plain_counting(tmp_path, capsys):
+def test_score_matrix_metrics_equal_scikit_learn(tmp_path, capsys):
   scores = _scores()
   np.save(tmp_path / "scores.npy", scores)
   assert _run(tmp_path) == 0
@@ -41,7 +41,7 @@ def test_equals_scikit_learn_and_plain_counting(tmp_path, capsys):
   assert f"median rank {np.median(places) + 1:g} of 60 candidates" in text and "MRR" in text
 
 
-def test_equals_ranx(tmp_path):
+def test_score_matrix_metrics_equal_ranx(tmp_path):
   """Expected values: ranx 0.3.21, mrr and recall@k of the same scores."""
   np.save(tmp_path / "scores.npy", _scores())
   assert _run(tmp_path) == 0
@@ -49,7 +49,7 @@ def test_equals_ranx(tmp_path):
   assert found == pytest.approx([0.3927963537331386, 0.25, 0.5333333333333333, 0.75])
 
 
-def test_chunks_and_targets_change_nothing_but_the_order(tmp_path, monkeypatch):
+def test_score_matrix_metrics_are_independent_of_chunks(tmp_path, monkeypatch):
   scores = _scores(50, 30, seed=1)
   shuffled = np.random.default_rng(2).permutation(30)
   np.save(tmp_path / "scores.npy", np.asfortranarray(scores[:, shuffled]))
@@ -65,13 +65,13 @@ def test_chunks_and_targets_change_nothing_but_the_order(tmp_path, monkeypatch):
   assert _row(tmp_path)["mrr"] == pytest.approx(np.mean(1 / (scores >= right).sum(axis=1)))
 
 
-def test_equal_scores_throughout_are_the_worst_ranking(tmp_path):
+def test_score_matrix_of_equal_scores_ranks_worst(tmp_path):
   np.save(tmp_path / "scores.npy", np.zeros((20, 20), "f4"))
   assert _run(tmp_path) == 0
   assert _row(tmp_path)["mrr"] == pytest.approx(1 / 20) and _row(tmp_path)["recall_10"] == 0
 
 
-def test_intervals_comparison_and_report(tmp_path, capsys):
+def test_score_matrix_intervals_comparison_and_report(tmp_path, capsys):
   for name, seed in (("a", 0), ("b", 1)):
     (tmp_path / name).mkdir()
     np.save(tmp_path / name / "scores.npy", _scores(seed=seed))
@@ -105,7 +105,7 @@ def _with(value):
     (_scores(20, 20), ["--keys=TARGETS"], "3 keys for 20 queries"),
   ],
 )
-def test_bad_input_is_refused_in_one_line(tmp_path, capsys, scores, more, message):
+def test_score_matrix_input_errors_are_one_line(tmp_path, capsys, scores, more, message):
   np.save(tmp_path / "scores.npy", scores)
   (tmp_path / "targets.txt").write_text("1\n99\n2\n")
   assert _run(tmp_path, *(word.replace("TARGETS", str(tmp_path / "targets.txt")) for word in more)) == 2
@@ -113,14 +113,14 @@ def test_bad_input_is_refused_in_one_line(tmp_path, capsys, scores, more, messag
   assert error.count("\n") == 1 and message in error, error
 
 
-def test_a_pickle_is_refused(tmp_path, capsys):
+def test_score_matrix_in_a_pickle_is_refused(tmp_path, capsys):
   np.save(tmp_path / "scores.npy", np.array([[{}]], object), allow_pickle=True)
   assert _run(tmp_path) == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and "pickle" in error
 
 
-def test_the_language_is_asked_for(tmp_path, capsys):
+def test_score_matrix_needs_a_language(tmp_path, capsys):
   np.save(tmp_path / "scores.npy", _scores())
   assert cli.main(["score", "retrieval", f"--scores={tmp_path}/scores.npy", f"--out={tmp_path}/out"]) == 2
   assert "give --language=CODE" in capsys.readouterr().err

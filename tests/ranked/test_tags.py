@@ -40,7 +40,7 @@ def _run(folder, *more):
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 10])
-def test_equals_scikit_learn(k):
+def test_tag_metrics_equal_scikit_learn(k):
   truth, scores = _made()
   result = tags.score_tags({"zh": truth}, {"zh": scores}, (k,))
   rows = [
@@ -58,7 +58,7 @@ def test_equals_scikit_learn(k):
   assert row["images"] == 40 and row["tags"] == true.sum()
 
 
-def test_ties_count_as_the_mean_over_all_orders():
+def test_tag_metrics_with_ties_are_the_mean_over_orders():
   scores = {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 0.0}
   truth = {"p": ["a", "c", "e"]}
   row = tags.score_tags({"zh": truth}, {"zh": {"p": scores}}, (3,)).table.rows["zh"]
@@ -70,7 +70,7 @@ def test_ties_count_as_the_mean_over_all_orders():
     assert row[name] == pytest.approx(np.mean([one[name] for one in found]))
 
 
-def test_pictures_without_true_tags_are_left_out_and_counted(tmp_path, capsys):
+def test_images_without_true_tags_are_omitted_and_counted(tmp_path, capsys):
   truth, scores = _made(6)
   _write(tmp_path / "true.jsonl", "zh", {**truth, "without": []})
   _write(tmp_path / "ours.jsonl", "zh", {**scores, "without": scores["p0"]})
@@ -82,7 +82,7 @@ def test_pictures_without_true_tags_are_left_out_and_counted(tmp_path, capsys):
   assert "P@5" in capsys.readouterr().out
 
 
-def test_lists_mappings_and_text_give_the_same(tmp_path):
+def test_tag_files_of_lists_mappings_and_text_are_equal(tmp_path):
   truth, scores = _made()
   (tmp_path / "true.jsonl").write_text("".join(f"{key} {' '.join(held)}\n" for key, held in truth.items()))
   tables = []
@@ -96,7 +96,7 @@ def test_lists_mappings_and_text_give_the_same(tmp_path):
 _VOTES = "p 狗 0.9 椅 0.4 沙发 1e-05\nq 100 0.5 猫 .25 船 0\n"  # as `id.tagvotes.txt`: "%s %g" after the id
 
 
-def test_tags_with_scores_are_recognised_in_text(tmp_path, capsys):
+def test_tag_scores_in_text_are_recognized(tmp_path, capsys):
   (tmp_path / "true.jsonl").write_text("p 椅 狗\nq 船 猫\nr\n")
   (tmp_path / "ours.jsonl").write_text(_VOTES)
   assert tag_files.read(tmp_path / "ours.jsonl", "zh") == {
@@ -109,12 +109,12 @@ def test_tags_with_scores_are_recognised_in_text(tmp_path, capsys):
   assert (row["tags_p1"], row["tags_p3"]) == (0.5, pytest.approx(2 / 3))
 
 
-def test_a_number_in_a_list_of_json_is_a_tag(tmp_path):
+def test_tag_file_number_in_a_json_list_is_a_tag(tmp_path):
   _write(tmp_path / "true.jsonl", "zh", {"p": ["百", "100"]})
   assert tag_files.read(tmp_path / "true.jsonl") == {"zh": {"p": {"百": 0, "100": -1}}}
 
 
-def test_intervals_comparison_and_report(tmp_path, capsys):
+def test_tag_score_intervals_comparison_and_report(tmp_path, capsys):
   for name, seed in (("a", 0), ("b", 1)):
     folder = tmp_path / name
     folder.mkdir()
@@ -180,7 +180,7 @@ _FIVE = '{"image/key": "p", "language": "zh", "tags": ["a", "b", "c", "d", "e"]}
     (_FIVE, _FIVE, ["--k=4"], "--k=4: name some of 1, 3, 5, 10"),
   ],
 )
-def test_bad_input_is_refused_in_one_line(tmp_path, capsys, true, ours, more, message):
+def test_tag_score_input_errors_are_one_line(tmp_path, capsys, true, ours, more, message):
   (tmp_path / "true.jsonl").write_text(true)
   (tmp_path / "ours.jsonl").write_text(ours)
   (tmp_path / "labels.txt").write_text("a\nb\nc\nd\ne\n")

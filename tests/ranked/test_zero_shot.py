@@ -27,7 +27,7 @@ def _unit(array):
   return array / np.linalg.norm(array, axis=-1, keepdims=True)
 
 
-def test_top1_equals_scikit_learns_in_each_language(options, tmp_path, capsys):
+def test_zero_shot_top1_equals_scikit_learn(options, tmp_path, capsys):
   assert _run(options, tmp_path / "out") == 0
   table = json.loads((tmp_path / "out/table.json").read_text())
   pictures = _unit(np.load(tmp_path / "in/pictures.npy"))
@@ -45,7 +45,7 @@ def test_top1_equals_scikit_learns_in_each_language(options, tmp_path, capsys):
   assert "Top-1" in capsys.readouterr().out
 
 
-def test_prompts_are_normalised_averaged_and_normalised(options, tmp_path):
+def test_zero_shot_prompt_ensemble_is_normalized_and_averaged(options, tmp_path):
   rng = np.random.default_rng(5)
   prompts = rng.normal(size=(3, 12, 16)) * np.array([1, 10, 100])[:, None, None]
   np.save(tmp_path / "in/texts/en.npy", prompts.astype(np.float32))
@@ -58,7 +58,7 @@ def test_prompts_are_normalised_averaged_and_normalised(options, tmp_path):
   assert "prompts:3 of mine" in table["signature"]
 
 
-def test_a_dot_product_takes_embeddings_as_they_are(options, tmp_path):
+def test_zero_shot_dot_similarity_does_not_normalize(options, tmp_path):
   texts = np.load(tmp_path / "in/texts/en.npy")
   texts[4] *= 100
   np.save(tmp_path / "in/texts/en.npy", texts)
@@ -72,7 +72,7 @@ def test_a_dot_product_takes_embeddings_as_they_are(options, tmp_path):
   assert shares["dot"] < shares["cosine"]
 
 
-def test_the_fixed_size_is_the_mean_over_draws_and_changes_nothing_in_small_languages(options, tmp_path):
+def test_zero_shot_fixed_classes_is_the_mean_over_draws(options, tmp_path):
   assert _run(options, tmp_path / "out", "--fixed_classes=8", "--fixed_draws=200") == 0
   rows = json.loads((tmp_path / "out/table.json").read_text())["languages"]
   assert rows["de"]["top1_fixed"] == rows["de"]["top1"]
@@ -87,7 +87,7 @@ def test_the_fixed_size_is_the_mean_over_draws_and_changes_nothing_in_small_lang
   assert rows["en"]["top1_fixed"] == pytest.approx(np.mean(hits), abs=0.02)
 
 
-def test_languages_are_grouped_by_their_number_of_classes():
+def test_zero_shot_languages_are_grouped_by_number_of_classes():
   counts = {"en": 1000, "xh": 35, "mi": 100, "da": 101, "sk": 333, "pt": 667, "ru": 666}
   from xmcap.scoring.statistics import means
 
@@ -101,7 +101,7 @@ def test_languages_are_grouped_by_their_number_of_classes():
   }
 
 
-def test_classes_of_the_same_name_tie_and_the_table_says_so(options, tmp_path):
+def test_zero_shot_classes_of_equal_names_tie_and_are_noted(options, tmp_path):
   labels = json.loads((tmp_path / "in/labels.json").read_text())
   labels["EN"][1][3] = labels["EN"][1][4]
   (tmp_path / "in/labels.json").write_text(json.dumps(labels))
@@ -114,13 +114,13 @@ def test_classes_of_the_same_name_tie_and_the_table_says_so(options, tmp_path):
   assert any("expected value" in note for note in notes)
 
 
-def test_classes_csv_has_each_class_and_what_it_is_taken_for(options, tmp_path):
+def test_zero_shot_classes_csv_lists_confusions(options, tmp_path):
   assert _run(options, tmp_path / "out") == 0
   lines = (tmp_path / "out/classes.csv").read_text().splitlines()
   assert lines[0] == "language,class,label,images,top1,confused_with" and len(lines) == 1 + 12 + 8
 
 
-def test_systems_are_compared_with_tests_and_refused_where_targets_differ(options, tmp_path, capsys):
+def test_zero_shot_comparison_refuses_other_targets(options, tmp_path, capsys):
   others = embeddings.zero_shot(tmp_path / "other", noise=0.1, seed=1)
   assert _run(options, tmp_path / "a", "--bootstrap=50") == 0 and _run(others, tmp_path / "b") == 0
   assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--resamples=200"]) == 0
@@ -204,7 +204,7 @@ def _claims_a_terabyte(folder):
     (lambda folder: (folder / "texts/xx.npy").write_bytes(b""), "unknown language 'xx'"),
   ],
 )
-def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, message):
+def test_zero_shot_input_errors_are_one_line(options, tmp_path, capsys, change, message):
   change(tmp_path / "in")
   if (tmp_path / "in/targets.npy").exists():
     options = changed(options, [f"--targets={tmp_path / 'in/targets.npy'}"])
@@ -218,16 +218,14 @@ def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, mes
 
 
 @pytest.mark.parametrize("name, code", [("tl", "fil"), ("jp", "ja"), ("FIL", "fil"), ("JA", "ja")])
-def test_another_name_of_a_language_is_refused_with_the_code_it_stands_for(
-  options, tmp_path, capsys, name, code
-):
+def test_zero_shot_refuses_a_language_alias_and_names_the_code(options, tmp_path, capsys, name, code):
   assert _run(options, tmp_path / "out", f"--languages={name}") == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and f"'{name}'" in error and f"'{code}'" in error, error
 
 
 @pytest.mark.parametrize("option", ["pictures", "texts"])
-def test_a_pickle_is_refused_whatever_its_name(options, tmp_path, capsys, option):
+def test_zero_shot_refuses_a_pickle_of_any_name(options, tmp_path, capsys, option):
   file = tmp_path / "in" / ("pictures.npy" if option == "pictures" else "texts/en.npy")
   file.write_bytes(pickle.dumps(np.ones((120, 16), np.float32)))
   assert _run(options, tmp_path / "out") == 2
@@ -235,7 +233,7 @@ def test_a_pickle_is_refused_whatever_its_name(options, tmp_path, capsys, option
   assert error.count("\n") == 1 and "a pickle" in error and file.name in error, error
 
 
-def test_safetensors_by_language_and_other_names_of_languages(tmp_path):
+def test_zero_shot_safetensors_by_language_and_aliases(tmp_path):
   from safetensors.numpy import save_file
 
   save_file(
@@ -245,13 +243,13 @@ def test_safetensors_by_language_and_other_names_of_languages(tmp_path):
   assert sorted(found) == ["fil", "pt-BR"] and found["fil"]().dtype == np.float32
 
 
-def test_draws_are_the_same_everywhere():
+def test_zero_shot_class_draws_are_reproducible():
   drawn = zero_shot._draws("de", 300, 4, 2, 0)
   assert [part.tolist() for part in drawn] == [part.tolist() for part in zero_shot._draws("de", 300, 4, 2, 0)]
   assert [part.tolist() for part in drawn] != [part.tolist() for part in zero_shot._draws("de", 300, 4, 2, 1)]
 
 
-def test_score_needs_neither_jax_nor_tensorflow(options, tmp_path):
+def test_zero_shot_needs_no_jax_or_tensorflow(options, tmp_path):
   import subprocess
   import sys
 
@@ -265,7 +263,7 @@ assert not {{"jax", "tensorflow", "torch"}} & sys.modules.keys(), "imported"
 
 
 @pytest.mark.parametrize("width", [1300, 400])
-def test_the_report_has_a_heat_map_of_classes_and_pictures(options, tmp_path, page, width):
+def test_zero_shot_report_has_heat_map_and_images(options, tmp_path, page, width):
   from PIL import Image
 
   (tmp_path / "images").mkdir()
