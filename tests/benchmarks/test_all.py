@@ -12,12 +12,12 @@ from benchmarks import all as benchmarks
 PAGES = (benchmarks.ROOT / "README.md", *sorted((benchmarks.ROOT / "docs").glob("*.md")))
 
 
-def test_the_page_is_what_the_results_give():
+def test_benchmarks_page_equals_the_results():
   assert benchmarks.PAGE.read_text(encoding="utf-8") == benchmarks.page(), "run python benchmarks/all.py"
 
 
 @pytest.mark.parametrize("name", benchmarks.results())
-def test_a_result_is_whole(name):
+def test_benchmark_result_has_all_fields(name):
   result = benchmarks.results()[name]
   assert set(result) == {"title", "command", "date", "machine", "columns", "rows", "notes"}
   program, script, *_ = shlex.split(result["command"])
@@ -28,6 +28,6 @@ def test_a_result_is_whole(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_script_that_is_named_is_there(page: pathlib.Path):
+def test_benchmark_scripts_named_in_docs_exist(page: pathlib.Path):
   for script in re.findall(r"benchmarks/[\w/]+\.py", page.read_text(encoding="utf-8")):
     assert (benchmarks.ROOT / script).is_file(), script

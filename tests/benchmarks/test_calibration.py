@@ -47,13 +47,13 @@ def folder(monkeypatch, tmp_path, calibration):
   return tmp_path
 
 
-def test_a_chip_that_was_never_measured(folder, calibration):
+def test_calibration_of_an_unmeasured_chip_is_none(folder, calibration):
   (folder / "h200.json").write_text(json.dumps(_MEASURED))
   (folder / "v4.json").write_text(json.dumps(_MEASURED))
   assert calibration.of(_H100) is calibration.of(topologies.parse("v4-128")) is None
 
 
-def test_the_error_of_each_term(folder, calibration):
+def test_calibration_error_of_each_term(folder, calibration):
   (folder / "h100.json").write_text(json.dumps(_MEASURED))
   found = calibration.of(_H100)
   assert (found["device"], found["date"], found["jax"]) == ("NVIDIA H100 80GB HBM3", "2027-01-02", "0.12.1")
@@ -69,7 +69,7 @@ def test_the_error_of_each_term(folder, calibration):
   assert terms[f"overlap, {step}"]["error"] == pytest.approx([-0.5, -0.1])
 
 
-def test_the_error_as_a_plan_says_it(folder, calibration):
+def test_calibration_text(folder, calibration):
   (folder / "h100.json").write_text(json.dumps(_MEASURED))
   said = calibration.text(calibration.of(_H100))
   assert said.startswith("Compared with one NVIDIA H100 80GB HBM3 on 2027-01-02, jax 0.12.1")
@@ -90,7 +90,7 @@ def test_the_error_as_a_plan_says_it(folder, calibration):
     json.dumps({**_MEASURED, "device": {**_MEASURED["device"], "product_tflops": "many"}}),
   ],
 )
-def test_what_is_no_measurement_is_refused(folder, calibration, text):
+def test_malformed_calibration_json_is_refused(folder, calibration, text):
   (folder / "h100.json").write_text(text)
   with pytest.raises(XmcapError, match=r"h100\.json: no measurement as benchmarks/gpu writes it") as raised:
     calibration.of(_H100)

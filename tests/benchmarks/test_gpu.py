@@ -43,7 +43,7 @@ def script(monkeypatch):
     ("mul", "optimizer"),
   ],
 )  # fmt: skip
-def test_an_operation_belongs_to_a_part(script, operation, part):
+def test_gpu_benchmark_operations_belong_to_parts(script, operation, part):
   assert script("parts").part(f"jit(train_step)/{operation}") == part
 
 
@@ -58,7 +58,7 @@ def run_part(script, tmp_path, code: str, seconds: float, left: float) -> str:
   return run.run("some", run.Part(seconds, str(file), None), arguments, tmp_path, {**os.environ}, left)
 
 
-def test_a_part_that_takes_too_long_keeps_what_it_wrote(script, tmp_path):
+def test_gpu_benchmark_part_timeout_keeps_its_output(script, tmp_path):
   code = (
     "import pathlib, subprocess, sys, time\n"
     "pathlib.Path(sys.argv[1].removeprefix('--json=')).write_text('[1]')\n"
@@ -76,7 +76,7 @@ def test_a_part_that_takes_too_long_keeps_what_it_wrote(script, tmp_path):
   pytest.fail("a child of the part goes on")
 
 
-def test_a_part_that_fails_says_why_and_none_begins_after_the_end(script, tmp_path):
+def test_gpu_benchmark_failed_part_reports_the_error(script, tmp_path):
   assert "exit 1" in run_part(script, tmp_path, "raise SystemExit('no GPU')", 9, 100)
   assert run_part(script, tmp_path, "raise SystemExit('no GPU')", 9, 100).endswith("no GPU")
   assert run_part(script, tmp_path, "", 9, 10) == "no time left"
@@ -122,7 +122,7 @@ def measured(tmp_path: pathlib.Path) -> pathlib.Path:
   return tmp_path
 
 
-def test_the_goals_are_ratios_of_what_was_measured(script, tmp_path):
+def test_gpu_benchmark_goals_are_ratios_of_measurements(script, tmp_path):
   tables = script("tables")
   found = {what: value for what, _, value in tables.goals(tables.collected(measured(tmp_path)))}
   assert found["128 captions, K = 1: xmcap / transformers"] == pytest.approx(1.3)
@@ -135,7 +135,7 @@ def test_the_goals_are_ratios_of_what_was_measured(script, tmp_path):
   assert found["memory, K = 1, 128 captions: planned / measured or its inverse"] is None
 
 
-def test_a_run_becomes_a_section_of_the_page_and_a_measurement_of_the_planner(script, tmp_path, monkeypatch):
+def test_gpu_benchmark_run_writes_page_and_calibration(script, tmp_path, monkeypatch):
   tables, out = script("tables"), measured(tmp_path)
   copy = tmp_path / "checkout" / "benchmarks"
   shutil.copytree(benchmarks.ROOT / "benchmarks", copy)
@@ -157,7 +157,7 @@ def test_a_run_becomes_a_section_of_the_page_and_a_measurement_of_the_planner(sc
 # ---- turns ----------------------------------------------------------------------------------------
 
 
-def test_who_measures_is_alone(script, tmp_path, monkeypatch):
+def test_gpu_benchmark_lock_excludes_other_runs(script, tmp_path, monkeypatch):
   recipe = script("recipe")
   monkeypatch.setenv(recipe.TURN, str(tmp_path / "turn"))
   code = (
@@ -181,7 +181,7 @@ def test_who_measures_is_alone(script, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_every_part_runs(tmp_path):
+def test_gpu_benchmark_every_part_runs(tmp_path):
   pytest.importorskip("torch")
   pytest.importorskip("transformers")
   corpus = small_corpus.write(

@@ -25,13 +25,13 @@ def run(folder: pathlib.Path, script: str, *options: str) -> str:
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_decoding_gives_the_captions_of_transformers(tmp_path, search):
+def test_decoding_benchmark_captions_equal_transformers(tmp_path, search):
   pytest.importorskip("torch")
   pytest.importorskip("transformers")
   printed = run(tmp_path, "decoding.py", f"--search={search}", *SMALL)
   assert "100.0% of the captions are the same, token for token" in printed
 
 
-def test_parsing_is_compared_with_the_plain_loop(tmp_path):
+def test_parse_lines_benchmark_compares_with_a_plain_loop(tmp_path):
   printed = run(tmp_path, "parse_lines.py", "--captions=200", "--repeats=1", "--lines=1000")
   assert "plain / ours" in printed and "memory at" in printed
