@@ -112,7 +112,7 @@ def test_language_code_columns_with_words_are_captions(contents, codes, prefix, 
     return
   assert {column.name for column in found.captions} == wanted
   assert {contents_of[column.name] for column in found.missed} <= {"words"}
-  assert found.picture == "image"
+  assert found.image == "image"
   # Words under the code of a language that is not known unasked are said to be missed.
   assert {name for name, content in named if content == "words"} == wanted | {c.name for c in found.missed}
 
@@ -187,7 +187,7 @@ def test_id_column_is_indonesian_by_its_values():
   ],
 )
 def test_image_column_is_recognized(columns, picture):
-  assert recognised({**columns, "en": phrase}).picture == picture
+  assert recognised({**columns, "en": phrase}).image == picture
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,7 @@ def test_image_column_is_recognized(columns, picture):
 def test_several_image_columns_are_refused(columns):
   with pytest.raises(UsageError, match="several columns .*--image_column="):
     recognised({**columns, "en": phrase})
-  assert (
-    recognised({**columns, "en": phrase}, ColumnNames(image=list(columns)[1])).picture == list(columns)[1]
-  )
+  assert recognised({**columns, "en": phrase}, ColumnNames(image=list(columns)[1])).image == list(columns)[1]
 
 
 def test_unrecognized_columns_error_names_the_option():
@@ -247,7 +245,7 @@ def test_recognition_sample_is_bounded():
       yield Placed(str(row), {"image": "a.jpg", "en": "x y" * 100_000})
 
   found, again = recognise(rows(), ColumnNames(), "x")
-  assert len(taken) < 40 and found.picture == "image"
+  assert len(taken) < 40 and found.image == "image"
   assert sum(1 for _ in again) == 1_000
 
 
