@@ -1,4 +1,4 @@
-"""docs/benchmarks.md is what benchmarks/results/*.json gives, and the other pages repeat none of it."""
+"""docs/benchmarks.md equals what benchmarks/all.py writes from benchmarks/results/*.json."""
 
 import datetime
 import pathlib

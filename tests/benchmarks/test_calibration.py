@@ -1,4 +1,4 @@
-"""The planner's error on a chip, from a measurement that is made up."""
+"""Calibration of the planner on a chip, from a simulated measurement."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""benchmarks/gpu: what needs no GPU of it, and a rehearsal of all its parts on the CPU."""
+"""benchmarks/gpu: the parts that need no GPU, and a rehearsal of all parts on the CPU."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Commands on data that are stopped by the keyboard or a signal: one line, no process left, nothing called whole."""
+"""SIGINT and SIGTERM during `xmcap data build` and `check`: one line, no process left, no output marked complete."""
 
 import os
 import pathlib

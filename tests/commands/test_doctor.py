@@ -1,4 +1,4 @@
-"""What `xmcap doctor` says, on machines and installs that are made up."""
+"""`xmcap doctor`: its report on simulated machines and installs."""
 
 import json
 import os

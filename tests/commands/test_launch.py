@@ -1,4 +1,4 @@
-"""The command `xmcap launch`: what it takes, and its errors of one line."""
+"""`xmcap launch`: its options and errors, and `launch local`."""
 
 import os
 import pathlib

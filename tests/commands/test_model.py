@@ -1,4 +1,4 @@
-"""The options of `xmcap train` that train nothing, and how it ends."""
+"""`xmcap train` and `eval`: --dry_run, --explain, start options and exit codes."""
 
 import types
 

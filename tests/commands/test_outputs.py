@@ -1,4 +1,4 @@
-"""Every command that writes: refused while another process writes there, and never over what it reads."""
+"""Output locks of every writing command: a second writer is refused, and no input is overwritten."""
 
 import contextlib
 import fcntl

@@ -1,3 +1,5 @@
+"""Command-line options that are repeated."""
+
 import argparse
 
 import pytest

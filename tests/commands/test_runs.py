@@ -1,3 +1,5 @@
+"""`xmcap runs`: the table of training runs."""
+
 import subprocess
 import sys
 

@@ -1,4 +1,4 @@
-"""Work that takes long says so."""
+"""Progress lines of long work (`base.saying`)."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The commands score and compare, as a user types them."""
+"""`xmcap score` and `xmcap compare`: options, inputs, outputs and errors."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""`xmcap score` that is killed, or whose workers are: nothing of it stays."""
+"""`xmcap score` killed, or with a killed worker: no process is left."""
 
 import contextlib
 import os

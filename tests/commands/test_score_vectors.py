@@ -1,4 +1,4 @@
-"""xmcap score, compare and human thumb with a folder of vectors."""
+"""CLIPScore and similarity metrics from a folder of vectors in `xmcap score`, `compare` and `human thumb`."""
 
 import json
 

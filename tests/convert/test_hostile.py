@@ -1,4 +1,4 @@
-"""Weights from strangers: absurd sizes, archives that unfold to terabytes, numbers that are none; one line, at once."""
+"""Untrusted weights: absurd sizes, zip bombs, NaN; each is refused in one line, at once."""
 
 import io
 import json
@@ -259,7 +259,7 @@ def test_malformed_zarr_metadata_is_refused(tmp_path, convert, text):
 
 
 @pytest.mark.parametrize("shape", [(), (0, 8), (3,)])
-def test_bert_with_empty_token_type_embeddings_is_refused(shape):
+def test_bert_with_malformed_token_type_embeddings_is_refused(shape):
   names = {"embeddings.word_embeddings.weight": (5, 8), "embeddings.token_type_embeddings.weight": shape}
   tensors = {name: Tensor(of, np.dtype(np.float32), lambda: np.zeros(0), "a") for name, of in names.items()}
   with pytest.raises(UsageError, match="^a: "):

@@ -1,4 +1,4 @@
-"""Converting never holds the whole: a model of 300 MB within a small limit, both ways."""
+"""Memory of `xmcap convert`: a model of 300 MB within a small limit, both ways."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Folders that are not what they claim: one line with the name, exit code 2, nothing written."""
+"""Damaged Hugging Face folders and npz files: one line with the name, exit code 2, nothing written."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""The image for XPK and GKE, as far as it can be checked without a Docker engine."""
+"""The Dockerfile for XPK and GKE, checked without a Docker engine."""
 
 import os
 import pathlib

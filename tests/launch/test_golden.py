@@ -1,4 +1,4 @@
-"""What --dry_run prints, byte by byte; and that bash and shellcheck find nothing wrong with it.
+"""Golden output of `xmcap launch --dry_run`, checked by bash and shellcheck.
 
 `golden.txt` holds the first case of a launcher in full, and of the others the lines in which they differ from it.
 To accept a change: XMCAP_WRITE_GOLDEN=1 pytest tests/launch/test_golden.py, then read the difference.

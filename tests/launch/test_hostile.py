@@ -1,4 +1,4 @@
-"""Arguments that try to become commands: the printed text is run by bash, and the arguments arrive as they were."""
+"""Shell injection in `xmcap launch`: hostile arguments arrive unchanged when bash runs the printed text."""
 
 import contextlib
 import io

@@ -184,7 +184,7 @@ sys.exit(75)
   assert local.run(_child(tmp_path, body), processes=2, restart=3) == 1
 
 
-def test_launch_local_uses_a_new_port_for_each_attempt(tmp_path):
+def test_launch_local_processes_share_the_port_of_an_attempt(tmp_path):
   local.run(_child(tmp_path, "sys.exit(0 if attempt else 75)"), processes=2, restart=1)
   for attempt in (0, 1):
     found = {

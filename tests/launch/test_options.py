@@ -1,4 +1,4 @@
-"""Values are names or plain words; others are refused in one line."""
+"""Validation of launch options, and gcloud names of TPU types."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A quoted word means the same text again in bash (5 of this machine), whatever is in it."""
+"""Shell quoting: a quoted word is the same text again in bash 5."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The batch script of SLURM, run with programs that stand for srun and scontrol."""
+"""The SLURM batch script, with substitutes for srun and scontrol."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs on a TPU VM against a `gcloud` of one folder: preempted, failed, started again."""
+"""`xmcap launch tpu-vm` against a simulated `gcloud`: preemption, failures and restarts."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The disk that is attached to the workers of a TPU VM."""
+"""The data disk that is attached to the workers of a TPU VM."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is left of a run on a TPU VM: the slice is deleted, the logs are in the bucket; and what was installed."""
+"""`xmcap launch tpu-vm` after a run: deletion, logs, installs, secrets and cost."""
 
 import datetime
 import re

@@ -1,4 +1,4 @@
-"""The decoding of an evaluation, compiled for chips that are not there."""
+"""`xmcap plan --decode`: decoding compiled for absent chips."""
 
 import json
 

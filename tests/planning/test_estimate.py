@@ -1,4 +1,4 @@
-"""The bounds of a step, against formulas worked out by hand."""
+"""The planner's estimate of a step: bounds against formulas worked out by hand."""
 
 import itertools
 

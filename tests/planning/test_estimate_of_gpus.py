@@ -1,4 +1,4 @@
-"""What the GPUs of a node exchange, read from a program written by hand in the notation of jaxlib 0.10.2 for CUDA."""
+"""The planner's GPU collectives, read from a hand-written program in the notation of jaxlib 0.10.2 for CUDA."""
 
 import pytest
 

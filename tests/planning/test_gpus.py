@@ -1,4 +1,4 @@
-"""GPUs by their names, and the memory of a step on one of them."""
+"""`xmcap plan` for GPUs: names, memory and what fits."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The reading of compiled programs, written by hand."""
+"""Parsing of compiled HLO: collectives, loops and replica groups, in programs written by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What compiling needs of this host, against figures that were measured; no compiler runs."""
+"""Host memory for compiling, against measured figures; no compiler runs."""
 
 import gin
 import pytest

@@ -1,4 +1,4 @@
-"""The mean over lengths of targets, with a compiler that is told how long each step takes."""
+"""`xmcap plan --length_mix`: the mean step time over target lengths, with a simulated compiler."""
 
 import gin
 import pytest
@@ -103,7 +103,7 @@ def test_length_mix_of_other_lengths_is_refused():
 
 
 @pytest.mark.parametrize("lengths", [(), (12,)])
-def test_plan_labels_the_estimate_of_the_longest_length(monkeypatch, lengths):
+def test_plan_report_counts_target_lengths(monkeypatch, lengths):
   heard = []
   monkeypatch.setattr(step, "plan_step", _plan)
   monkeypatch.setattr(report, "text", lambda *given: heard.append(given[-1]) or "")

@@ -1,4 +1,4 @@
-"""Whether the hosts of a slice can feed it, as a plan says it."""
+"""The plan's report of whether hosts can read images as fast as a slice trains."""
 
 import pytest
 

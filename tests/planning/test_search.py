@@ -1,4 +1,4 @@
-"""The search for a mesh; what a compiler would say is made up but for one real search of a small run."""
+"""`xmcap plan --search`: the search for a mesh, with a simulated compiler except in one search of a small run."""
 
 import dataclasses
 import json

@@ -1,3 +1,5 @@
+"""TPU slices: names, shapes, and which are offered."""
+
 import pytest
 
 from xmcap import cli

@@ -1,3 +1,5 @@
+"""Zero-shot prompt templates per language."""
+
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""Ranks with ties, against scikit-learn's top_k_accuracy_score over all orders, and against plain counting."""
+"""Top-k accuracy, recall and ranks with ties, against scikit-learn over all orders and plain counting."""
 
 import itertools
 

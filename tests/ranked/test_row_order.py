@@ -1,4 +1,4 @@
-"""Embeddings in another order than what they are scored with, as the annotations of COCO are."""
+"""Embeddings in another row order than the captions, images or labels that they are scored with."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Folders and archives of pictures: what is found, what is refused, and what damage says."""
+"""Folders, tar and zip archives of images: which files are read, which are refused, and how damage is reported."""
 
 import bz2
 import collections

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files of strangers: damaged, or small on disk and huge in memory."""
+"""Untrusted Parquet and Arrow files: damaged, or small on disk and huge in memory."""
 
 import io
 import struct

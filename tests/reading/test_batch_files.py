@@ -1,4 +1,4 @@
-"""Rows as the batch interfaces of OpenAI, Anthropic and Gemini document them."""
+"""Responses of the batch APIs of OpenAI, Anthropic and Gemini, as their documentation has them, are predictions."""
 
 import json
 

@@ -1,3 +1,5 @@
+"""References and predictions as Python dictionaries: which types are accepted and which are refused."""
+
 import collections
 import types
 

@@ -1,4 +1,4 @@
-"""Keys, languages and captions by the names of fields."""
+"""Image keys, languages and captions by the names of columns in CSV, TSV and JSON."""
 
 import json
 

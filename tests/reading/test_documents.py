@@ -1,3 +1,5 @@
+"""COCO annotations and results, MSR-VTT and other JSON documents as references and predictions."""
+
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""Embeddings by blocks: the same bits as from the whole, in little memory; other types and numbers too large."""
+"""Embeddings of .npy and safetensors files in blocks: bit-equal to the whole array, in little memory."""
 
 import pathlib
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Requests that failed, as their writers write them; `request_forms` names the files that were read."""
+"""Error messages and refusals of APIs in place of captions (failed requests) are missing predictions."""
 
 import json
 

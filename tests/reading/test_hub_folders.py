@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub on a disk."""
+"""Data sets of the Hugging Face Hub on disk: downloads and the cache."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Which image and language a caption is of."""
+"""Image keys and language codes: matching, the option --key, and duplicates."""
 
 import json
 

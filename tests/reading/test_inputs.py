@@ -1,3 +1,5 @@
+"""Input files: JSONL and JSON limits, archives, compression and encodings."""
+
 import bz2
 import gzip
 import io

@@ -1,3 +1,5 @@
+"""References and predictions in several files: joined, or refused."""
+
 import itertools
 import json
 import os

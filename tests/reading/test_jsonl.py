@@ -1,3 +1,5 @@
+"""JSONL: line numbers, malformed lines, and atomic writes of text files."""
+
 import pytest
 
 from xmcap.errors import UsageError

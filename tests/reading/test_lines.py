@@ -1,4 +1,4 @@
-"""Lines: whatever the format and wherever the cuts fall, each line is read once, in order; damage is named."""
+"""Chunks of lines of plain, gzip and bzip2 files: every line once, in order; damage is reported."""
 
 import bz2
 import gzip

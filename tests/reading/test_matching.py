@@ -1,4 +1,4 @@
-"""Keys of predictions under those of the references: the names of pictures in either file come before numbers."""
+"""Matching keys of predictions with those of references: image file names before numeric ids."""
 
 import json
 import unicodedata

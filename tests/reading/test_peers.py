@@ -1,4 +1,4 @@
-"""Files as other programs write them; each layout follows the public code that its test names."""
+"""Prediction files of big_vision, lmms-eval, VLMEvalKit and others; the layouts follow the code that a test names."""
 
 import json
 import pickle

@@ -1,3 +1,5 @@
+"""Predictions: JSONL round trip, folders of languages, missing and unknown images."""
+
 import pytest
 
 from xmcap.errors import UsageError, XmcapError

@@ -1,4 +1,4 @@
-"""Rows of programs and data sets; each test names the public code or page that it follows."""
+"""Rows of other programs and data sets; each test names the public code or page that it follows."""
 
 import json
 

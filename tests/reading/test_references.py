@@ -1,3 +1,5 @@
+"""References in JSONL and in the XM3600 release."""
+
 import json
 import pathlib
 import zipfile

@@ -1,3 +1,5 @@
+"""Captions in text, CSV and TSV files, one per line."""
+
 import bz2
 import lzma
 import tarfile

@@ -1,3 +1,5 @@
+"""Subsets of images: a file of keys, or a random draw by seed (xm600:SEED)."""
+
 import hashlib
 import random
 

@@ -1,4 +1,4 @@
-"""CSV, TSV and Flickr30k's table: no row is lost."""
+"""CSV, TSV and the Flickr30k table: delimiters, quotation marks, and rows that would be lost."""
 
 import pytest
 

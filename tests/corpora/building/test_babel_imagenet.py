@@ -1,4 +1,4 @@
-"""Babel-ImageNet's records, and its labels from a table of senses."""
+"""Babel-ImageNet: records of ImageNet's validation images, and labels from BabelNet senses."""
 
 import io
 import json

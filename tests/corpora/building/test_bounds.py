@@ -1,4 +1,4 @@
-"""Small files that hold, or say that they hold, enormously much: each ends soon, in one line, by a stated limit."""
+"""Limits against decompression bombs, huge zip directories, JPEG scans and endless empty lines."""
 
 import bz2
 import gzip
@@ -147,7 +147,7 @@ def test_zip_with_a_huge_central_directory_is_refused(large, tmp_path):
     list(archives.search_zip(str(path)))
 
 
-def test_zip_entry_without_a_name(tmp_path):
+def test_zip_entry_without_a_name_is_ignored(tmp_path):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("x", b"data")
@@ -161,7 +161,7 @@ def test_zip_entry_without_a_name(tmp_path):
   assert list(archives.search_zip(str(path))) == []
 
 
-def test_zip_entry_with_offset_beyond_the_file(tmp_path):
+def test_zip_entry_with_offset_beyond_the_file_is_refused(tmp_path):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("x.jpg", b"data")

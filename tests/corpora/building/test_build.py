@@ -1,4 +1,4 @@
-"""Builds of COCO-35L and CC3M-35L: exactly the expected records, from any layout, through faults and kills."""
+"""Builds of COCO-35L and CC3M-35L: the expected records from any layout, through faults and kills."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Downloads: from a server of this machine; resumed where they broke off, with size and hash said."""
+"""Downloads from a local server: resumed after an interruption, with size and SHA-256."""
 
 import contextlib
 import hashlib

@@ -147,7 +147,7 @@ def test_unreadable_release_file_is_named(tmp_path, monkeypatch):
   assert "train2014.zip" in line and "Input/output error" in line and "cannot write" not in line
 
 
-def test_build_with_a_full_stdout(tmp_path):
+def test_full_standard_output_is_named(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=4)
   builds.xm3600(release, tmp_path / "out")
   with open("/dev/full", "wb") as full:

@@ -1,4 +1,4 @@
-"""Formats besides JPEG and PNG: what is converted, and what is refused by its name and with the way out."""
+"""Image formats besides JPEG and PNG: AVIF and HEIC are converted, others are refused by name."""
 
 import io
 import struct

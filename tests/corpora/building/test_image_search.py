@@ -1,4 +1,4 @@
-"""Pictures of releases: found wherever they lie, and examined before they are stored."""
+"""Images of releases: found in folders and archives, and checked before they are stored."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Problems: counted by kind, kept with the first few, listed one by one and summed up; or an error at once."""
+"""Problems of a release: counted by kind, with the first examples, a list and a summary; or --on_bad=stop."""
 
 import io
 import json

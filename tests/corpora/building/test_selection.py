@@ -1,4 +1,4 @@
-"""Pictures from where languages are spoken (XM3600, section 2.2)."""
+"""Selection of images from regions where languages are spoken (XM3600, section 2.2)."""
 
 import collections
 import csv

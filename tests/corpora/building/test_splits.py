@@ -1,4 +1,4 @@
-"""Splits: the pictures of any shard, in order, whatever the lines' ends."""
+"""Split lists of COCO and CC3M: the images of any shard, in order, for any line ending."""
 
 import pickle
 

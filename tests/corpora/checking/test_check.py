@@ -1,4 +1,4 @@
-"""The check of a whole corpus."""
+"""The check of a corpus: captions, images, tags and damaged files."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What a small sample of a corpus and a vocabulary tells."""
+"""Preflight of a run: languages in a sample of the corpus, and the vocabulary against the model."""
 
 import pytest
 

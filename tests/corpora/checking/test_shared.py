@@ -1,4 +1,4 @@
-"""Pictures that two corpora share, by id and by bytes, and their absence from a build that excludes them."""
+"""Images shared by two corpora (by id and by bytes), and builds that exclude them."""
 
 import json
 

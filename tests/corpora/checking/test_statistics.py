@@ -1,4 +1,4 @@
-"""Statistics: what is counted, and how it is shown."""
+"""Corpus statistics: images, captions, words, token lengths, and published figures."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The choice of emoji."""
+"""The choice of emoji: names in every language, distinct images."""
 
 import dataclasses
 

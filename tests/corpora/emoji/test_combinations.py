@@ -1,4 +1,4 @@
-"""Combinations: no split shows what another shows."""
+"""Emoji combinations: disjoint train, validation and test splits."""
 
 import collections
 import itertools

@@ -1,4 +1,4 @@
-"""Scenes: what is drawn where."""
+"""Rendering of emoji scenes: sizes, places, jitter, backgrounds and seeds."""
 
 import dataclasses
 import io

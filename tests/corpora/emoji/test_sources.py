@@ -1,4 +1,4 @@
-"""Where names and pictures come from, with commands of our own in place of apt-get, dpkg and npm."""
+"""Sources of emoji names and images, with substitutes for apt-get, dpkg and npm."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Own pictures in every layout become the same records; what is wrong is counted."""
+"""A corpus from a folder of images and captions: any layout gives the same records; problems are counted."""
 
 import csv
 import io

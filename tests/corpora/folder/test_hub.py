@@ -1,4 +1,4 @@
-"""Parquet and Arrow in the forms in which data sets lie on the Hugging Face hub."""
+"""Parquet and Arrow files as data sets on the Hugging Face Hub have them."""
 
 import json
 

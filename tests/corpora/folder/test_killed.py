@@ -1,4 +1,4 @@
-"""A build of own pictures that is killed at any moment goes on to the same bytes; no half of it has a name."""
+"""A folder build that is killed at any moment resumes to the same bytes."""
 
 import pathlib
 import subprocess

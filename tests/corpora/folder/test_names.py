@@ -1,4 +1,4 @@
-"""Names of picture files in another case or normal form, names that several have, and keys of any script."""
+"""Image file names in another case or Unicode normal form, ambiguous names, and keys in any script."""
 
 import os
 import unicodedata

@@ -1,4 +1,4 @@
-"""What a column is, by its name and its values: no column becomes captions that is not one."""
+"""Recognition of image, caption and language columns by their names and values."""
 
 import hashlib
 import json

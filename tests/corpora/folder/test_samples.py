@@ -1,4 +1,4 @@
-"""Samples of WebDataset, and pictures with texts beside them: what is the picture, and what is its caption."""
+"""WebDataset samples, and images with text files beside them: which image and which caption are used."""
 
 import io
 import json

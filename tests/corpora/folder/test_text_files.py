@@ -1,4 +1,4 @@
-"""CSV, TSV, JSONL and JSON as people save them: right, or refused in one line that names the cure."""
+"""Captions in CSV, TSV, JSONL, JSON and xlsx: read correctly, or refused in one line that names the remedy."""
 
 import bz2
 import gzip
@@ -94,7 +94,7 @@ def test_caption_columns_option(build):
 
 
 @pytest.mark.parametrize("language", ["qu", "Quechua", "quz"])
-def test_language_names_in_column_and_option(build, language):
+def test_quechua_spellings_in_the_language_column_and_option(build, language):
   assert build("c.csv", f"file,language,caption\np0.jpg,{language},misi\n")[2] == {"p0": [("quz", "misi")]}
 
 

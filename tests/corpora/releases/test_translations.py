@@ -1,4 +1,4 @@
-"""Translations: lines become captions; what is wrong with a line is counted, and nothing else is lost."""
+"""Machine-translated caption lines of COCO-35L and CC3M-35L: parsed, with faulty lines counted."""
 
 import json
 import pickle

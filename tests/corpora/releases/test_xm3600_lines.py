@@ -1,4 +1,4 @@
-"""Lines of the XM3600 release, one by one."""
+"""Parsing single lines of the XM3600 release."""
 
 import json
 

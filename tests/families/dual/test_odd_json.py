@@ -1,4 +1,4 @@
-"""Tokenizers of strangers: a panic of Rust or an endless text is one line."""
+"""Untrusted tokenizer.json files: a panic of Rust or an endless text is one line."""
 
 import io
 import json

@@ -1,3 +1,5 @@
+"""The retrieval evaluator of dual encoders against scores of the same embeddings."""
+
 import jax
 import numpy as np
 import pytest

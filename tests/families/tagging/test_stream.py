@@ -1,4 +1,4 @@
-"""The stream of pictures with their labels."""
+"""The stream of images with labels (LabelStream)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Labels predicted for a split: their scores, their files, and the baselines."""
+"""The tag evaluator: scores, prediction files and baselines of a split."""
 
 import json
 
