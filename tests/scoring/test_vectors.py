@@ -57,7 +57,7 @@ def test_vectors_are_matched_by_key_and_caption(folder):
 def test_cosines_are_the_same_for_any_block_size(folder, monkeypatch):
   whole = cosines(folder)
   monkeypatch.setattr(vectors, "_CELLS", 1)
-  for name in ("picture", "largest", "mean"):
+  for name in ("image", "largest", "mean"):
     assert getattr(cosines(folder), name).tolist() == getattr(whole, name).tolist()
 
 
