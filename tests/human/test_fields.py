@@ -24,7 +24,7 @@ def test_csv_lines_are_numbered_as_an_editor_does(tmp_path):
   path.write_bytes(b'\xef\xbb\xbfa, b\r\n\r\n"1\n2",3\r\n4,5\r\n')
   assert fields.read_csv(path, ["b"]) == (
     ["a", "b"],
-    [(4, {"a": "1\n2", "b": "3"}), (5, {"a": "4", "b": "5"})],
+    [(3, {"a": "1\n2", "b": "3"}), (5, {"a": "4", "b": "5"})],
   )
 
 

@@ -83,8 +83,8 @@ def read_csv(
 ) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
   """Reads a UTF-8 CSV file with a header line; skips empty lines. Cells are apart by commas, or else by semicolons.
 
-  Returns the columns, `required` and others, and (last line number, {column: text}) for each row. Raises UsageError
-  with file and line if the file is malformed.
+  Returns the columns, `required` and others, and (number of its first line, {column: text}) for each row.
+  Raises UsageError with file and line if the file is malformed.
   """
   with Input(path) as source:
     rows = tables.cells(source)
