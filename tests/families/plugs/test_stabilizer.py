@@ -19,7 +19,7 @@ from xmcap.models import model_json
 pytestmark = pytest.mark.slow
 
 CODES = ("de", "en", "th")
-FORMS = ("plain", "consistent")
+FORMS = (pytest.param("plain", marks=pytest.mark.full), "consistent")  # training takes a quarter of a minute
 
 
 @pytest.fixture(autouse=True)
