@@ -110,7 +110,7 @@ def test_mermaid_diagrams_have_accessible_descriptions(page):
 
 
 @each_page
-def test_mermaid_diagrams_are_drawn_at_build_time_without_external_resources(page):
+def test_mermaid_is_drawn_at_build_time_without_external_resources(page):
   text = page.read_text(encoding="utf-8")
   if not (blocks := _BLOCK.findall(text)):
     return

@@ -38,7 +38,7 @@ def test_printed_report_tables_fit_the_paper_in_any_font(opened, ours, theirs, w
   assert page.locator(".scroll").evaluate_all(_SCROLLING) == []
 
 
-def test_printed_report_hides_question_marks_and_keeps_headings_with_tables(opened, ours, theirs):
+def test_printed_report_hides_question_marks_and_keeps_headings(opened, ours, theirs):
   systems = {"ours": ours, "theirs": theirs}
   page = opened(systems, comparison=compare(systems, resamples=20))
   assert page.locator(".about.short:visible").count() > 5
