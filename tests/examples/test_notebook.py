@@ -1,4 +1,4 @@
-"""The notebook keeps the outputs of its code, and runs from its first cell to its last."""
+"""The example notebook: stored outputs match its code, and it runs from the first cell to the last."""
 
 import copy
 import importlib.util
@@ -29,7 +29,7 @@ def script():
   return module
 
 
-def test_the_outputs_that_are_kept_are_those_of_the_code(notebook, script):
+def test_notebook_outputs_are_of_the_current_code(notebook, script):
   nbformat.validate(notebook)
   assert notebook.metadata["outputs_of"] == script.code_hash(notebook), "run python .ci/notebook.py"
   outputs = [output for cell in _code(notebook) for output in cell.outputs]
@@ -38,13 +38,13 @@ def test_the_outputs_that_are_kept_are_those_of_the_code(notebook, script):
   assert [cell.id for cell in _code(notebook) if not cell.outputs] == ["code-02"]
 
 
-def test_outputs_hold_no_path_of_a_machine(notebook):
+def test_notebook_outputs_have_no_local_paths(notebook):
   printed = "".join(map(_output, _code(notebook)))
   assert "CIDEr" in printed and "<img" in printed
   assert not re.search(r"/(?:home|root|tmp|Users|work)/|\x1b|\r", printed)
 
 
-def test_the_code_s_hash_is_of_code_alone(notebook, script):
+def test_notebook_hash_covers_code_only(notebook, script):
   changed = copy.deepcopy(notebook)
   before = script.code_hash(changed)
   changed.cells[0].source += "more words"
@@ -53,7 +53,7 @@ def test_the_code_s_hash_is_of_code_alone(notebook, script):
   assert script.code_hash(changed) != before
 
 
-def test_what_was_overwritten_in_the_terminal_is_not_kept(script):
+def test_notebook_tidy_drops_overwritten_terminal_output(script):
   stream = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("1%\r", "2%\rdone\r\n")]
   notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("run()", outputs=stream)])
   script.tidy(notebook)
@@ -62,7 +62,7 @@ def test_what_was_overwritten_in_the_terminal_is_not_kept(script):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_it_runs(notebook, script, tmp_path):
+def test_notebook_runs(notebook, script, tmp_path):
   notebook = copy.deepcopy(notebook)
   (parameters,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]
   for name, value in SMALLER.items():

@@ -1,4 +1,4 @@
-"""The script that compares a sentence encoder with THumB's people, with the real encoder."""
+"""The example that correlates a sentence encoder with THumB's ratings, with the real encoder."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ def cells(folder):
   }
 
 
-def test_a_real_encoder_sees_what_captions_mean(script, tmp_path):
+def test_sentence_encoder_similarity_correlates_with_ratings(script, tmp_path):
   said = {"good": "A dog is running on the sand.", "bad": "A plate of food on a table."}
   rows = [
     {"SYS": system, "seg_id": key, "hyp": f"{text}{' ' * int(key)}", "P": 5 if system == "good" else 1,
@@ -44,7 +44,7 @@ def test_a_real_encoder_sees_what_captions_mean(script, tmp_path):
   assert float(cells(tmp_path / "out")["similarity (max)", "all systems"][0]) > 0.99
 
 
-def test_an_encoder_of_many_languages_does_not_see_the_language(script):
+def test_multilingual_sentence_encoder_is_independent_of_language(script):
   english, thai, other = script.encode(["a dog runs on the beach", "สุนัขวิ่งบนชายหาด", "a plate of food"])
   assert english @ thai > 0.8 > english @ other + 0.3
   assert np.linalg.norm(english) == pytest.approx(1, abs=1e-3)
@@ -52,7 +52,7 @@ def test_an_encoder_of_many_languages_does_not_see_the_language(script):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_the_figures_of_the_page(script, tmp_path):
+def test_sentence_encoder_correlations_equal_the_docs(script, tmp_path):
   if not _THUMB.is_dir():
     pytest.skip("the released ratings are not beside this checkout (../shared/thumb)")
   files = [str(_THUMB / name) for name in ("mscoco_THumB-1.0.jsonl", "mscoco_references.json")]

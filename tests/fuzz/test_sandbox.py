@@ -1,4 +1,4 @@
-"""What the fuzz is to notice, it notices."""
+"""The sandbox of the fuzzer: which outcomes of a command are failures."""
 
 import faulthandler
 import os
@@ -85,12 +85,12 @@ def _sends_control_characters(arguments):
     (lambda arguments: time.sleep(60), "took longer than 1 s"),
   ],
 )
-def test_what_is_wrong_is_said(tmp_path, call, said):
+def test_sandbox_reports_failures(tmp_path, call, said):
   outcome = _run(tmp_path, call, limit=1.0 if "longer" in said else 30.0, memory=1 << 27)
   assert len(outcome.wrong) == 1 and said in outcome.wrong[0], outcome
 
 
-def test_what_is_right_is_not(tmp_path):
+def test_sandbox_accepts_a_usage_error_with_output_files(tmp_path):
   def call(arguments):
     assert arguments == ["--option"]
     pathlib.Path("out").mkdir()

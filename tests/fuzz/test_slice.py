@@ -1,4 +1,7 @@
-"""A few cases of each command (--all) and of each door; `python -m tests.fuzz --minutes=20` is the whole."""
+"""Fuzzing in brief: a few cases of each command (--all) and of each parser in doors.py.
+
+`python -m tests.fuzz --minutes=20` runs all.
+"""
 
 import json
 import os
@@ -24,7 +27,7 @@ _CASES = 2 * len({command.name for command in commands.HEAVY})
     pytest.param(["--doors"], 60, {command.name for command in doors.DOORS}, id="doors"),
   ],
 )
-def test_nothing_falls_over_damaged_inputs(tmp_path, options, cases, names):
+def test_fuzz_cases_of_damaged_inputs_have_no_failures(tmp_path, options, cases, names):
   counts = tmp_path / "counts.json"
   # A process of its own: its forks must not have the threads that jax has started in this one.
   done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Agreement of raters, against scikit-learn 1.9.1 and krippendorff 0.9.0."""
+"""Inter-rater agreement (kappa, alpha), against scikit-learn 1.9.1 and krippendorff 0.9.0."""
 
 import pytest
 
@@ -16,27 +16,27 @@ _UNITS = [[1, 1, 2], [3, 3, 3], [-2, -1], [0, 0, 1], [2], [-3, -3, -2, -3], [0, 
     ([5, 1, 1, 5, 5, 3, 1], [5, 1, 5, 5, 3, 3, 1], 0.5625, 0.5454545454545454),
   ],
 )
-def test_kappa_equals_scikit_learn(first, second, kappa, weighted):
+def test_cohen_kappa_equals_scikit_learn(first, second, kappa, weighted):
   assert agreement.cohen_kappa(first, second) == pytest.approx(kappa, abs=1e-12)
   assert agreement.cohen_kappa(first, second, squared=True) == pytest.approx(weighted, abs=1e-12)
 
 
-def test_kappa_takes_the_two_zeros_for_one():
+def test_cohen_kappa_treats_negative_zero_as_zero():
   assert agreement.cohen_kappa([-0.0, 0.0, -0.5], [0.0, 0.0, -0.5]) == 1.0
 
 
 @pytest.mark.parametrize("ratings", [[], [4, 4, 4]])
-def test_kappa_is_not_defined_without_variety(ratings):
+def test_cohen_kappa_is_undefined_for_constant_ratings(ratings):
   assert agreement.cohen_kappa(ratings, ratings) is None
 
 
 @pytest.mark.parametrize("squared, alpha", [(False, 0.3513513513513513), (True, 0.9327354260089686)])
-def test_alpha_equals_krippendorff(squared, alpha):
+def test_krippendorff_alpha_equals_krippendorff_package(squared, alpha):
   assert agreement.krippendorff_alpha(_UNITS, squared) == pytest.approx(alpha, abs=1e-12)
 
 
 @pytest.mark.parametrize("units", [[], [[1], [2]], [[1, 1], [1, 1]]])
-def test_alpha_is_not_defined_without_pairs_or_variety(units):
+def test_krippendorff_alpha_is_undefined_without_pairs_or_variety(units):
   assert agreement.krippendorff_alpha(units) is None
 
 

@@ -1,4 +1,4 @@
-"""Assignment of pictures to annotators, and what of it is done; counts by hand."""
+"""Assignment of images to annotators, and coverage of the assignment; counts by hand."""
 
 import collections
 import itertools
@@ -20,7 +20,7 @@ def _annotation(key, annotator, caption="a dog", skipped="", language="en"):
 
 
 @pytest.mark.parametrize("pictures, people, replication", [(30, 3, 1), (31, 5, 2), (3, 5, 2), (7, 4, 4)])
-def test_each_picture_goes_to_different_people_who_get_equally_many(pictures, people, replication):
+def test_assignment_is_balanced_over_different_annotators(pictures, people, replication):
   keys = [f"k{i}" for i in range(pictures)]
   names = [f"a{i}" for i in range(people)]
   assigned = annotation_assignment.assign(keys, names, replication)
@@ -32,7 +32,7 @@ def test_each_picture_goes_to_different_people_who_get_equally_many(pictures, pe
   assert annotation_assignment.assign(keys[::-1], names, replication) == assigned
 
 
-def test_all_pairs_of_people_share_pictures_in_orders_of_their_own():
+def test_assignment_pairs_of_annotators_share_images_in_other_orders():
   assigned = annotation_assignment.assign([f"k{i}" for i in range(60)], list("abcd"), 2)
   for one, other in itertools.combinations(assigned.values(), 2):
     shared = set(one) & set(other)
@@ -40,7 +40,7 @@ def test_all_pairs_of_people_share_pictures_in_orders_of_their_own():
     assert [key for key in one if key in shared] != [key for key in other if key in shared]
 
 
-def test_an_assignment_is_read_as_it_was_written(tmp_path):
+def test_assignment_round_trip(tmp_path):
   annotation_assignment.write(tmp_path / "a.jsonl", "en", {"anna": ["k1", "k2"], "bo": ["k1"]})
   assert annotation_assignment.read([tmp_path / "a.jsonl", tmp_path / "a.jsonl"]) == [
     Assigned("k1", "en", "anna"), Assigned("k2", "en", "anna"), Assigned("k1", "en", "bo"),
@@ -54,13 +54,13 @@ def test_an_assignment_is_read_as_it_was_written(tmp_path):
     ({"image/key": "k", "language": "xx1", "annotator": "a"}, "line 1: unknown language 'xx1'"),
   ],
 )
-def test_a_damaged_assignment_is_named_by_file_and_line(tmp_path, row, error):
+def test_damaged_assignment_is_refused_by_file_and_line(tmp_path, row, error):
   (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
   with pytest.raises(UsageError, match=error):
     annotation_assignment.read([tmp_path / "a.jsonl"])
 
 
-def test_what_is_done_and_what_is_missing():
+def test_coverage_counts_done_and_missing_annotations():
   assigned = [Assigned(key, "en", name) for name in ("anna", "bo", "chen") for key in ("k1", "k2")]
   done = [
     _annotation("k1", "anna"),
@@ -80,7 +80,7 @@ def test_what_is_done_and_what_is_missing():
   assert findings.notes == ["en: of 2 assigned pictures 1 have no caption, and 1 fewer than assigned"]
 
 
-def test_without_an_assignment_nothing_is_missing():
+def test_coverage_without_an_assignment_has_nothing_missing():
   findings = annotation_assignment.coverage(
     [_annotation("k1", "anna"), _annotation("k1", "anna", language="de")], []
   )

@@ -1,4 +1,4 @@
-"""The annotation page: what is suggested, its source, and what an annotator gets out of it in a real Chromium."""
+"""The annotation page: suggestions, its source, and annotation in Chromium."""
 
 import io
 import json
@@ -75,7 +75,7 @@ def _row(key, language="en", **more):
   return {"image/key": key, "language": language, **more}
 
 
-def test_sentences_of_several_files_take_turns(tmp_path):
+def test_annotation_page_sentences_of_several_files_alternate(tmp_path):
   first = _write(tmp_path / "1.jsonl", [_row("a", caption=f"first {i}") for i in range(4)])
   rows = [_row("a", caption="second\n 0"), _row("a", caption="first 0"), _row("b", "zh", caption="二")]
   second = _write(tmp_path / "2.jsonl", rows)
@@ -83,7 +83,7 @@ def test_sentences_of_several_files_take_turns(tmp_path):
   assert found == {"a": ["first 0", "second 0", "first 1", "first 2", "first 3"]}
 
 
-def test_five_different_tags_are_suggested_at_most(tmp_path):
+def test_annotation_page_suggests_at_most_five_distinct_tags(tmp_path):
   rows = [
     _row("a", tags=list("xyzuvw")),
     _row("b", "zh", tags=["二"]),
@@ -103,7 +103,7 @@ def test_five_different_tags_are_suggested_at_most(tmp_path):
     ({"language": "en", "tags": ["x"]}, "t.jsonl, line 1: 'image/key' is missing"),
   ],
 )
-def test_tags_that_cannot_be_suggested_are_refused(tmp_path, row, error):
+def test_annotation_page_refuses_invalid_tags(tmp_path, row, error):
   with pytest.raises(UsageError, match=error):
     annotation_page.read_tags([_write(tmp_path / "t.jsonl", [row])], "en")
 
@@ -111,7 +111,7 @@ def test_tags_that_cannot_be_suggested_are_refused(tmp_path, row, error):
 # The source
 
 
-def test_texts_do_not_end_the_script_that_holds_them(annotate, tmp_path):
+def test_annotation_page_texts_do_not_end_the_script(annotate, tmp_path):
   page = annotate(name="")
   text = (tmp_path / "annotate.html").read_text(encoding="utf-8")
   assert f"content=\"default-src 'none'; img-src data:; {policies.by_hash(text)}\"" in text
@@ -119,26 +119,26 @@ def test_texts_do_not_end_the_script_that_holds_them(annotate, tmp_path):
   assert _HOSTILE in json.loads(page.locator("#data").text_content())["items"][0]["sentences"]
 
 
-def test_a_picture_that_cannot_be_read_is_refused(tmp_path):
+def test_annotation_page_refuses_unreadable_images(tmp_path):
   items = [*_items("en", 1), AnnotationItem("k", "bad.jpg", lambda: b"no picture")]
   with pytest.raises(UsageError, match=r"1 of 2 pictures cannot be read as JPEG or PNG \(bad.jpg\)"):
     annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"])
 
 
-def test_many_pictures_lie_beside_the_page(annotate, tmp_path, monkeypatch):
+def test_annotation_page_stores_many_images_beside_it(annotate, tmp_path, monkeypatch):
   monkeypatch.setattr(annotation_page, "MOST_EMBEDDED", 2)
   page = annotate(count=3)
   expect(page.locator("#picture")).to_have_js_property("naturalWidth", 60)
   assert len(list((tmp_path / "pictures").iterdir())) == 3
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path):
+def test_annotation_page_bytes_are_reproducible(tmp_path):
   for name in ("one", "two"):
     annotation_page.write_annotation_page(tmp_path / name, "ar", _items("ar"), PROCEDURES["coco-cn"])
   assert (tmp_path / "one/annotate.html").read_bytes() == (tmp_path / "two/annotate.html").read_bytes()
 
 
-def test_instructions_are_whole():
+def test_annotation_instructions_are_complete():
   for texts in INSTRUCTIONS.values():
     title, task, labels = texts["annotate"]
     assert title and task and len(set(labels)) == 4
@@ -148,7 +148,7 @@ def test_instructions_are_whole():
 
 
 @pytest.mark.parametrize("language", _TEXTS)
-def test_an_annotation_from_the_first_click_to_the_file(annotate, page, tmp_path, language):
+def test_annotation_from_first_click_to_saved_file(annotate, page, tmp_path, language):
   sentences, tags, typed, own_tag = _TEXTS[language]
   annotate(language, is_reloaded=True)
   page.on("dialog", lambda dialog: dialog.accept())
@@ -188,7 +188,7 @@ def test_an_annotation_from_the_first_click_to_the_file(annotate, page, tmp_path
 
 @pytest.mark.parametrize("width", [360, 1300])
 @pytest.mark.parametrize("language, direction", [("en", "ltr"), ("zh", "ltr"), ("ar", "rtl")])
-def test_texts_stand_in_their_direction_and_nothing_overflows(annotate, page, language, direction, width):
+def test_annotation_page_text_direction_and_no_overflow(annotate, page, language, direction, width):
   page.set_viewport_size({"width": width, "height": 740})
   annotate(language)
   page.locator("#sentences .suggestion").nth(1).click()
@@ -209,13 +209,13 @@ def test_texts_stand_in_their_direction_and_nothing_overflows(annotate, page, la
     assert (sides > 0) == (direction == "rtl")
 
 
-def test_the_task_is_told_in_the_language_of_the_page(annotate, page):
+def test_annotation_page_shows_the_task_in_its_language(annotate, page):
   annotate("zh", name="")
   assert page.locator("#start .text-task p").inner_text() == INSTRUCTIONS["zh"]["annotate"][1]
   assert page.locator("#start .text-task p").get_attribute("lang") == "zh"
 
 
-def test_html_in_suggestions_and_in_what_is_typed_is_text(annotate, page, tmp_path):
+def test_annotation_page_escapes_html_in_suggestions_and_input(annotate, page, tmp_path):
   annotate()
   page.locator("#sentences .suggestion").nth(1).click()
   page.locator("#suggested-tags .suggestion").nth(1).click()
@@ -227,7 +227,7 @@ def test_html_in_suggestions_and_in_what_is_typed_is_text(annotate, page, tmp_pa
   assert (saved.caption, saved.tags) == (_HOSTILE, ["<i>chair</i>", "<b>tag</b>"])
 
 
-def test_the_keyboard_does_it_all(annotate, page, tmp_path):
+def test_annotation_page_works_by_keyboard_alone(annotate, page, tmp_path):
   annotate()
   page.keyboard.press("Alt+1")
   page.keyboard.press("Alt+Shift+1")
@@ -243,7 +243,7 @@ def test_the_keyboard_does_it_all(annotate, page, tmp_path):
   assert (saved.caption, saved.tags) == ("A dog on a chair.", ["dog", "red", "wooden"])
 
 
-def test_a_copy_over_what_was_typed_can_be_taken_back(annotate, page):
+def test_annotation_page_copy_over_typed_text_is_undone(annotate, page):
   annotate()
   page.keyboard.type("My own.")
   page.keyboard.press("Alt+1")
@@ -252,7 +252,7 @@ def test_a_copy_over_what_was_typed_can_be_taken_back(annotate, page):
   assert page.locator("#sentence").input_value() == "My own."
 
 
-def test_a_picture_is_skipped_with_a_reason(annotate, page, tmp_path):
+def test_annotation_page_skips_an_image_with_a_reason(annotate, page, tmp_path):
   annotate()
   page.keyboard.press("Control+Enter")
   assert "skip the picture with a reason" in page.locator("#message").inner_text()
@@ -272,7 +272,7 @@ def test_a_picture_is_skipped_with_a_reason(annotate, page, tmp_path):
   assert [each.skipped for each in _save(page, tmp_path)] == ["cannot be seen well", ""]
 
 
-def test_each_annotator_has_a_state_of_their_own(annotate, page):
+def test_annotation_page_keeps_a_state_per_annotator(annotate, page):
   annotate()
   page.keyboard.type("A dog.")
   page.locator("#annotator-shown").click()
@@ -286,7 +286,7 @@ def test_each_annotator_has_a_state_of_their_own(annotate, page):
 
 
 @pytest.mark.parametrize("kept", ["{", "null", '{"caption": 3}', '{"caption": "x", "tags": [1]}'])
-def test_what_is_kept_is_not_trusted(annotate, page, kept):
+def test_annotation_page_ignores_invalid_local_storage(annotate, page, kept):
   annotate(is_reloaded=True)
   name = "Object.keys(localStorage).find((key) => key.endsWith('-0-anna'))"
   page.evaluate(f"(kept) => localStorage.setItem({name}, kept)", kept)
@@ -295,7 +295,7 @@ def test_what_is_kept_is_not_trusted(annotate, page, kept):
   expect(page.locator("#described")).to_have_text("0 of 3 done")
 
 
-def test_nothing_is_saved_before_something_is_written(annotate, page):
+def test_annotation_page_saves_nothing_before_an_annotation(annotate, page):
   annotate()
   page.keyboard.press("Control+s")
   assert page.locator("#message").inner_text() == "Nothing is written yet."
@@ -308,7 +308,7 @@ def _rated(count, batch=2, **more):
   return {"procedure": msgspec.structs.replace(PROCEDURES["xm3600"], batch=batch, **more), "count": count}
 
 
-def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, page, tmp_path):
+def test_annotation_page_batch_is_rated_before_it_is_described(annotate, page, tmp_path):
   annotate("ar", **_rated(3))
   place = page.locator("#place")
   expect(place).to_contain_text("Batch 1 of 2: rate 1 of 2")
@@ -349,7 +349,7 @@ def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, 
   assert saved[0].begun_from is None
 
 
-def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, page):
+def test_annotation_page_reload_hides_rated_captions(annotate, page):
   annotate(**_rated(2), is_reloaded=True)
   for _ in range(2):
     page.keyboard.press("1")
@@ -362,7 +362,7 @@ def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, pag
   expect(page.locator("#place")).to_contain_text("describe 1 of 2")
 
 
-def test_a_page_for_one_annotator_asks_for_no_name(page, tmp_path):
+def test_annotation_page_with_a_given_annotator_asks_for_no_name(page, tmp_path):
   items = _items("en", 1)
   annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"], "anna")
   page.goto((tmp_path / "annotate.html").as_uri())
@@ -372,7 +372,7 @@ def test_a_page_for_one_annotator_asks_for_no_name(page, tmp_path):
   assert _save(page, tmp_path)[0].annotator == "anna"
 
 
-def test_guidelines_of_a_file_stand_on_the_first_page_and_beside_the_picture(annotate, page, tmp_path):
+def test_annotation_page_shows_guidelines_from_a_file(annotate, page, tmp_path):
   (tmp_path / "own.txt").write_text("# Wie\n\nSchreibe <b>einen</b> Satz.\n", encoding="utf-8")
   own = annotation_procedures.read_guidelines(tmp_path / "own.txt")
   annotate(
@@ -390,7 +390,7 @@ def test_guidelines_of_a_file_stand_on_the_first_page_and_beside_the_picture(ann
 
 @pytest.mark.parametrize("width", [400, 1300])
 @pytest.mark.parametrize("language", ["en", "ar"])
-def test_the_screens_overflow_nowhere(annotate, page, language, width):
+def test_annotation_page_screens_have_no_overflow(annotate, page, language, width):
   page.set_viewport_size({"width": width, "height": 740})
   annotate(language, **_rated(1))
   for keys in (["1"], ["Enter"]):

@@ -1,4 +1,4 @@
-"""Ratings of machine captions, by hand; alpha is that of `krippendorff` 0.9.0 (interval)."""
+"""Ratings of machine captions on annotation pages, by hand; alpha is that of `krippendorff` 0.9.0 (interval)."""
 
 import pytest
 
@@ -20,16 +20,16 @@ def _evaluate(annotations):
   return findings
 
 
-def test_the_procedure_has_the_values_that_are_read():
+def test_annotation_ratings_equal_the_levels_of_the_xm3600_procedure():
   assert set(PROCEDURES["xm3600"].ratings) == set(annotation_ratings.RATINGS)
   assert all(not each.ratings or each.batch for each in PROCEDURES.values())
 
 
-def test_without_ratings_there_are_no_figures():
+def test_annotation_ratings_absent_are_none():
   assert annotation_ratings.evaluate([_annotation("k1", "anna", "")]) is None
 
 
-def test_shares_and_repeated_captions():
+def test_annotation_ratings_shares_and_repeated_captions():
   rated = [
     _annotation("k1", "anna", "GOOD", "a dog"),  # the words of the caption
     _annotation("k2", "anna", "BAD"),
@@ -44,12 +44,12 @@ def test_shares_and_repeated_captions():
   assert findings.as_json()["ratings"][0]["shares"]["BAD"] == 25 and not findings.agreement
 
 
-def test_only_sentences_in_the_language_of_the_rated_captions_can_repeat_them():
+def test_annotation_ratings_repeated_captions_need_the_same_language():
   (row,) = _evaluate([_annotation("k1", "anna", "GOOD", "A dog.", language="nl")]).ratings
   assert row.language == "nl" and row.same is None
 
 
-def test_agreement_leaves_out_what_cannot_be_judged():
+def test_annotation_ratings_agreement_excludes_not_enough_info():
   values = {
     "anna": ["EXCELLENT", "GOOD", "BAD", "GOOD"],
     "bo": ["GOOD", "GOOD", "MEDIUM", "NOT-ENOUGH-INFO"],
@@ -61,7 +61,7 @@ def test_agreement_leaves_out_what_cannot_be_judged():
   assert row.alpha == pytest.approx(0.6875)
 
 
-def test_the_screens_have_times_of_their_own():
+def test_annotation_times_of_rating_and_describing_are_separate():
   events = [(0, "open_rating"), (3_000, "rate", "GOOD"), (4_000, "done"), (60_000, "open"), (69_000, "done")]
   found = _annotation("k1", "anna", "GOOD", events=events)
   assert annotation_report.seconds(found) == 9

@@ -1,4 +1,4 @@
-"""Figures about annotations, by hand; distances are those of `edit_distance` of NLTK 3.10.4."""
+"""The annotation report, by hand; distances are those of `edit_distance` of NLTK 3.10.4."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def _annotation(key="k1", annotator="anna", caption="a dog on a chair", tags=(),
 _COPY = (0, "copy_sentence", "a dog on a chair")
 
 
-def test_accepted_tags_and_tags_a_sentence():
+def test_annotation_report_accepted_tags_and_tags_per_sentence():
   findings = annotation_report.evaluate(
     [
       _annotation("k1", tags=["dog", "red", "sofa"]),
@@ -34,7 +34,7 @@ def test_accepted_tags_and_tags_a_sentence():
   assert (work.tags, work.recommended, work.accepted) == (2.0, 5.0, 1.5)
 
 
-def test_sentences_begun_from_a_suggestion_and_their_distances():
+def test_annotation_report_edit_distances_from_suggestions():
   (work,) = annotation_report.evaluate(
     [
       _annotation("k1", caption="a big dog on the chair", events=[_COPY]),  # 7
@@ -58,11 +58,11 @@ def test_sentences_begun_from_a_suggestion_and_their_distances():
     ([(0, "edit_sentence", "mine"), (1, "copy_sentence", "two cats")], "two cats"),
   ],
 )
-def test_a_sentence_is_begun_from_what_was_copied_last(events, begun):
+def test_annotation_begins_from_the_last_copied_suggestion(events, begun):
   assert _annotation(events=events).begun_from == begun
 
 
-def test_begun_and_own_sentences_are_compared_by_the_same_measure():
+def test_annotation_report_compares_begun_and_own_sentences():
   comparison = annotation_report.evaluate(
     [
       # Distances from "a dog on a chair" and "two cats", in this order; NLTK 3.9.1.
@@ -83,7 +83,7 @@ def test_begun_and_own_sentences_are_compared_by_the_same_measure():
   assert rows == [(0, 0, 1, 0), (1, 5, 0, 1), (6, 10, 1, 0)]
 
 
-def test_accepted_suggestions_are_counted_by_number_and_by_place():
+def test_annotation_report_counts_accepted_suggestions_by_number_and_place():
   comparison = annotation_report.evaluate(
     [
       _annotation("k1", tags=["dog", "red", "sofa"], events=[_COPY]),
@@ -100,17 +100,17 @@ def test_accepted_suggestions_are_counted_by_number_and_by_place():
   ]  # fmt: skip
 
 
-def test_the_time_of_a_picture_is_that_of_its_visits():
+def test_annotation_time_sums_the_visits_of_an_image():
   events = [(1_000, "open"), (4_000, "done"), (90_000, "open"), (91_500, "done"), (99_000, "open")]
   assert annotation_report.seconds(_annotation(events=events)) == 4.5
 
 
-def test_the_median_time_of_sentences_is_given():
+def test_annotation_report_median_seconds():
   annotations = [_annotation(f"k{i}", events=[(0, "open"), (1000 * i, "done")]) for i in (1, 2, 9)]
   assert annotation_report.evaluate(annotations).work[0].seconds == 2.0
 
 
-def test_annotators_agree_on_tags():
+def test_annotation_report_tag_agreement():
   findings = annotation_report.evaluate(
     [
       _annotation("k1", "anna", tags=["dog", "red", "sofa"]),
@@ -132,7 +132,7 @@ def test_annotators_agree_on_tags():
   assert [each.annotator for each in findings.work] == ["anna", "bo", "chen", "all"]
 
 
-def test_a_language_has_rows_of_its_own():
+def test_annotation_report_has_rows_per_language_and_annotator():
   findings = annotation_report.evaluate(
     [_annotation(), _annotation(language="de"), _annotation(annotator="bo")]
   )
@@ -141,7 +141,7 @@ def test_a_language_has_rows_of_its_own():
   ]  # fmt: skip
 
 
-def test_skipped_pictures_alone_have_no_means(tmp_path):
+def test_annotation_report_of_skipped_images_has_no_means(tmp_path):
   findings = annotation_report.evaluate([_annotation(caption="", skipped="dark")], replaced=2)
   findings.write(tmp_path)
   assert findings.work[0].begun is None and findings.work[0].seconds is None

@@ -1,4 +1,4 @@
-"""Annotations: the strict schema of a line, whose annotation counts, and the files of a corpus."""
+"""Annotation files: the strict schema of a line, the latest annotation, and export as a corpus."""
 
 import json
 
@@ -33,7 +33,7 @@ def _events(time):
   return [{"time": time, "event": "done", "text": ""}]
 
 
-def test_a_line_is_read_whole(read):
+def test_annotation_line_is_read(read):
   ((found,), replaced) = read([row()])
   assert (found.key, found.image, found.caption, found.tags) == ("k1", "sub/k1.jpg", "a dog", ["dog"])
   assert found.suggested.tags == ["dog", "cat"] and found.events[0].event == "open" and replaced == 0
@@ -52,38 +52,38 @@ def test_a_line_is_read_whole(read):
     ({"language": "xx1"}, "unknown language 'xx1'"),
   ],
 )
-def test_a_damaged_line_is_named_by_file_and_line(read, change, error):
+def test_annotation_line_damaged_is_refused_by_file_and_line(read, change, error):
   with pytest.raises(UsageError, match=rf"0.jsonl, line 2: .*{error}") as raised:
     read([row(), row(**change)])
   assert "\n" not in str(raised.value)
 
 
-def test_a_file_without_annotations_is_refused(read):
+def test_annotation_file_without_annotations_is_refused(read):
   with pytest.raises(UsageError, match="no annotation in it"):
     read([])
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_latest_annotation_of_an_annotator_counts(read, turned):
+def test_annotation_latest_of_an_annotator_replaces_earlier(read, turned):
   files = [[row(caption="early", events=_events(5))], [row(caption="late", events=_events(9))]]
   found, replaced = read(*(files[::-1] if turned else files))
   assert [each.caption for each in found] == ["late"] and replaced == 1
 
 
-def test_of_annotations_of_one_time_the_last_read_counts(read):
+def test_annotation_last_read_wins_at_equal_times(read):
   found, replaced = read([row(caption="one"), row(caption="two")])
   assert [each.caption for each in found] == ["two"] and replaced == 1
 
 
-def test_a_repeated_line_replaces_nothing(read):
+def test_annotation_repeated_line_replaces_nothing(read):
   assert read([row()], [row()])[1] == 0
 
 
-def test_other_annotators_and_languages_are_kept_apart(read):
+def test_annotations_are_separate_by_annotator_and_language(read):
   assert len(read([row(), row(annotator="bo"), row(language="de")])[0]) == 3
 
 
-def test_the_files_of_a_corpus(read, tmp_path):
+def test_annotations_are_written_as_corpus_files(read, tmp_path):
   found, _ = read(
     [
       row(caption="a\tdog", tags=["dog", "chair"]),

@@ -1,4 +1,4 @@
-"""Which side-by-side comparisons two sets of references leave open (XM3600, section 3.3)."""
+"""`xmcap human choose`: side-by-side comparisons that two sets of references leave open (XM3600, section 3.3)."""
 
 import json
 
@@ -18,7 +18,7 @@ _SILVER = {
 }
 
 
-def test_core_opposite_and_small_are_chosen():
+def test_comparison_choice_of_core_opposite_and_small_differences():
   found = comparison_choice.choose(_GOLD, _SILVER, core=["en"], small=0.01)
   assert [(pair.lang, pair.group, pair.why) for pair in found.pairs] == [
     ("en", "CORE", "core"), ("de", "EXT", "opposite"), ("fr", "EXT", "small"),
@@ -26,12 +26,12 @@ def test_core_opposite_and_small_are_chosen():
   assert found.candidates == 4 and "EXT: 2 comparisons in 2 languages" in found.terminal()
 
 
-def test_a_difference_of_decimals_is_as_small_as_it_is_written():
+def test_comparison_choice_compares_decimals_as_written():
   gold, silver = {"A": {"de": 0.3}, "B": {"de": 0.2}}, {"A": {"de": 1.0}, "B": {"de": 0.0}}
   assert len(comparison_choice.choose(gold, silver, small=0.1).pairs) == 1  # 0.3 - 0.2 > 0.1 in binary
 
 
-def test_the_papers_sessions_are_chosen():
+def test_comparison_choice_equals_the_sessions_of_xm3600():
   gold, silver = ({model: {} for model in papers.MODELS} for _ in range(2))
   for row in papers.read("xm3600_tables8_11_cider"):
     gold[row["model"]][row["lang"]] = float(row["xm3600"])
@@ -54,12 +54,12 @@ def test_the_papers_sessions_are_chosen():
     (_GOLD, _SILVER, ("zh",), "no scores in zh"),
   ],
 )
-def test_what_cannot_be_compared_is_refused(gold, silver, core, message):
+def test_comparison_choice_refuses_incomparable_scores(gold, silver, core, message):
   with pytest.raises(UsageError, match=message):
     comparison_choice.choose(gold, silver, core)
 
 
-def test_the_command_writes_the_comparisons(tmp_path, capsys):
+def test_comparison_choice_command_writes_the_comparisons(tmp_path, capsys):
   options = []
   for option, scores in (("scores", _GOLD), ("silver", _SILVER)):
     for system, rows in scores.items():

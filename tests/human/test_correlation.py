@@ -1,4 +1,4 @@
-"""Correlations and their intervals, against scipy.stats called series by series."""
+"""Correlation coefficients and their bootstrap intervals, against scipy.stats series by series."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ def _series(points=40):
     ("kendall", scipy.stats.kendalltau),
   ],
 )
-def test_coefficients_of_many_series_equal_scipy(name, reference):
+def test_correlation_coefficients_of_many_series_equal_scipy(name, reference):
   x, y = _series()
   draws = np.random.default_rng(5).integers(len(x), size=(7, len(x)))
   expected = [reference(x[draw], y[draw]).statistic for draw in draws]
   np.testing.assert_allclose(correlation.coefficient(name, x[draws], y[draws]), expected, atol=1e-12)
 
 
-def test_interval_is_the_percentile_bootstrap_of_scipy():
+def test_correlation_interval_is_the_percentile_bootstrap_of_scipy():
   x, y = _series()
   result = correlation.correlate(x, y, resamples=4000, seed=1)["pearson"]
   expected = scipy.stats.bootstrap(
@@ -39,7 +39,7 @@ def test_interval_is_the_percentile_bootstrap_of_scipy():
   assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=0.015)
 
 
-def test_units_are_drawn_whole():
+def test_correlation_bootstrap_draws_whole_units():
   # Each unit holds a point and its mirror image: every resample has the mean 0, and one unit alone gives 1.
   x = np.array([1.0, -1.0, 2.0, -2.0])
   units = np.array([[0, 1], [2, 3]])
@@ -47,30 +47,30 @@ def test_units_are_drawn_whole():
   assert (result.low, result.high) == pytest.approx((1.0, 1.0))
 
 
-def test_chunks_do_not_change_the_result(monkeypatch):
+def test_correlation_bootstrap_is_independent_of_chunks(monkeypatch):
   x, y = _series()
   whole = correlation.correlate(x, y, resamples=100)
   monkeypatch.setattr(correlation, "_CHUNK", 7 * len(x))
   assert correlation.correlate(x, y, resamples=100) == whole
 
 
-def test_seed_decides():
+def test_correlation_bootstrap_depends_on_the_seed():
   x, y = _series()
   first, same, other = (correlation.correlate(x, y, resamples=50, seed=seed) for seed in (1, 1, 2))
   assert first == same and first != other
 
 
-def test_constant_series_has_no_coefficient():
+def test_correlation_of_a_constant_series_is_none():
   assert correlation.correlate(np.ones(5), np.arange(5.0), resamples=10)["kendall"].value is None
 
 
-def test_resamples_without_a_coefficient_are_counted():
+def test_correlation_undefined_resamples_are_counted():
   x = np.array([0.0, 0.0, 1.0])
   result = correlation.correlate(x, x, resamples=200)["spearman"]
   assert 0 < result.undefined < 200
   assert (result.low, result.high) == pytest.approx((1.0, 1.0))
 
 
-def test_json_holds_an_interval_only_where_there_is_one():
+def test_correlation_json_omits_an_absent_interval():
   assert correlation.Correlation(0.5).as_json() == {"score": 0.5}
   assert correlation.Correlation(0.5, 0.1, 0.9).as_json() == {"score": 0.5, "low": 0.1, "high": 0.9}

@@ -1,4 +1,4 @@
-"""The quality protocol of XM3600: medians, shares, drawn captions."""
+"""The quality protocol of XM3600: medians, shares, sampled captions."""
 
 import json
 import statistics
@@ -32,13 +32,13 @@ def _write(path, rows):
     ([4, 3, 2, 2], 2),
   ],
 )
-def test_the_median_is_low_and_knows_no_info_only_by_majority(levels, median):
+def test_quality_median_is_low_and_no_info_needs_a_majority(levels, median):
   assert quality.median_level(levels) == median
   if 0 not in levels:
     assert median == statistics.median_low(levels)
 
 
-def test_shares_are_those_of_table_2(tmp_path):
+def test_quality_shares_equal_xm3600_table_2(tmp_path):
   rows = []
   levels = [["EXCELLENT", "GOOD", "BAD"], ["MEDIUM", "GOOD", "MEDIUM"], ["BAD", "BAD", "BAD"],
             ["NOT-ENOUGH-INFO", "not enough info", "GOOD"]]  # fmt: skip
@@ -50,7 +50,7 @@ def test_shares_are_those_of_table_2(tmp_path):
   assert "%GOOD+" in found.terminal() and "do not have" not in found.terminal()
 
 
-def test_systems_languages_and_captions_are_apart(tmp_path):
+def test_quality_is_separate_by_system_language_and_caption(tmp_path):
   rows = [
     _row("k", "a", 4, system="x", caption="1"), _row("k", "a", 1, system="x", caption="2"),
     _row("k", "a", 3, system="y", caption="1"), _row("k", "a", 2, "de", system="x", caption="1"),
@@ -73,20 +73,20 @@ def test_systems_languages_and_captions_are_apart(tmp_path):
     ({"image/key": "k"}, "no 'language'"),
   ],
 )
-def test_a_wrong_line_is_named(tmp_path, row, message):
+def test_quality_line_invalid_is_refused(tmp_path, row, message):
   with pytest.raises(UsageError, match="line 1") as error:
     quality.read(_write(tmp_path / "r.jsonl", [row]))
   assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_rating_twice_and_none_are_refused(tmp_path):
+def test_quality_refuses_a_repeated_rating_and_an_empty_file(tmp_path):
   with pytest.raises(UsageError, match="line 2: 'a' rated the caption"):
     quality.read(_write(tmp_path / "r.jsonl", [_row("k", "a", 4), _row("k", "a", 4)]))
   with pytest.raises(UsageError, match="contains no ratings"):
     quality.read(_write(tmp_path / "r.jsonl", []))
 
 
-def test_one_caption_of_each_drawn_picture(tmp_path, capsys):
+def test_quality_sample_has_a_caption_per_image(tmp_path, capsys):
   release = [
     {
       "image/key": f"k{n}",
@@ -111,7 +111,7 @@ def test_one_caption_of_each_drawn_picture(tmp_path, capsys):
   assert "de: only 20 pictures with a caption" in capsys.readouterr().err
 
 
-def test_the_command_reports(tmp_path, capsys):
+def test_quality_command_writes_a_report(tmp_path, capsys):
   ratings = _write(tmp_path / "r.jsonl", [_row("k", "a", 4), _row("k", "b", 1), _row("k", "c", "medium")])
   assert (
     cli.main(["human", "quality", f"--ratings={ratings}", f"--out={tmp_path}/out", "--resamples=10"]) == 0
@@ -121,7 +121,7 @@ def test_the_command_reports(tmp_path, capsys):
   assert "needs either" in capsys.readouterr().err
 
 
-def test_ratings_of_the_page_are_joined_and_read(tmp_path, capsys):
+def test_quality_ratings_of_a_rating_page_are_joined_and_read(tmp_path, capsys):
   drawn = _write(tmp_path / "drawn.jsonl", [{"image/key": "k", "language": "en", "caption": "a dog"}])
   page, key = tmp_path / "page.html", tmp_path / "page.key.jsonl"
   rate = ["human", "rate", "--protocol=xm3600_quality", f"--predictions=people={drawn}", f"--out={page}"]
@@ -136,6 +136,6 @@ def test_ratings_of_the_page_are_joined_and_read(tmp_path, capsys):
   assert (row.system, row.captions, row.good_plus, row.ratings) == ("people", 1, 100, 3)
 
 
-def test_the_page_offers_the_levels():
+def test_quality_levels_equal_the_choices_of_the_rating_page():
   (criterion,) = rating_protocols.PROTOCOLS["xm3600_quality"].criteria
   assert {value for value, _ in criterion.choices} == set(quality.LEVELS.values())

@@ -1,4 +1,4 @@
-"""Table 6 of the XM3600 paper, and comparisons of one's own."""
+"""Correlation of metric differences with delta SxS: Table 6 of XM3600, and a user's comparisons."""
 
 import json
 
@@ -38,16 +38,16 @@ def _read(tmp_path, *contents):
 
 
 @pytest.mark.parametrize("coefficient, group", _RECOMPUTED)
-def test_table_6_comes_out_of_tables_5_and_7(table6, coefficient, group):
+def test_xm3600_table_6_is_recomputed_from_tables_5_and_7(table6, coefficient, group):
   values = [cell.value for cell in table6.cells[group][coefficient].values()]
   assert values == pytest.approx(_RECOMPUTED[coefficient, group], abs=5.1e-5)
 
 
-def test_points_are_counted_as_in_the_paper(table6):
+def test_xm3600_table_6_counts_points_as_the_paper(table6):
   assert table6.points == {"ALL": 130, "EXT": 82, "CORE": 48}
 
 
-def test_order_of_a_pair_does_not_matter():
+def test_rated_pairs_correlation_is_independent_of_pair_order():
   def of(sign):
     return rated_pairs.correlate(
       [rated_pairs.RatedPair("a", "b", "en", sign[i] * sxs, {"x": sign[i] * cider})
@@ -58,7 +58,7 @@ def test_order_of_a_pair_does_not_matter():
   assert of([1, 1, 1, 1]) == of([-1, 1, -1, 1])
 
 
-def test_both_directions_of_a_comparison_are_drawn_together():
+def test_rated_pairs_bootstrap_draws_both_directions_together():
   # Drawn apart, a resample would not be symmetric and its Pearson coefficient would depend on a mean.
   rng = np.random.default_rng(0)
   deltas = rng.normal(size=(12, 2))
@@ -70,7 +70,7 @@ def test_both_directions_of_a_comparison_are_drawn_together():
   assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(through_origin, [0.025, 0.975])), abs=1e-12)
 
 
-def test_once_counts_each_comparison_as_given():
+def test_rated_pairs_directions_once_counts_each_comparison_once():
   pairs = [rated_pairs.RatedPair("a", "b", "en", s, {"x": d})
            for s, d in [(-3.0, 0.1), (5.0, 0.2), (0.0, -0.3), (7.5, 0.0), (1.0, 0.4)]]  # fmt: skip
   found = rated_pairs.correlate(pairs, resamples=0, directions="once")
@@ -83,7 +83,7 @@ def test_once_counts_each_comparison_as_given():
   assert rated_pairs.correlate(pairs, resamples=0).points == {"ALL": 10}
 
 
-def test_own_files_are_read_and_grouped(tmp_path):
+def test_rated_pairs_files_are_read_and_grouped(tmp_path):
   pairs = _read(tmp_path, _HEADER + "A,B,en,-1.5,.2\r\n\r\n", "\ufeff" + _HEADER + '"A, 2",B,en,3,-1e-3\n')
   assert [(c.m1, c.group, c.delta_sxs, c.deltas) for c in pairs] == [
     ("A", "G0", -1.5, {"cider": 0.2}),
@@ -91,13 +91,13 @@ def test_own_files_are_read_and_grouped(tmp_path):
   ]
 
 
-def test_one_comparison_has_no_correlation(tmp_path):
+def test_rated_pairs_single_comparison_has_no_correlation(tmp_path):
   result = rated_pairs.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\n"))
   assert result.cells["G0"]["pearson"]["cider"].value is None
   assert "no coefficient (-) for 4 cells" in result.terminal()
 
 
-def test_one_group_alone_is_not_repeated_as_all(tmp_path):
+def test_rated_pairs_single_group_is_not_repeated_as_all(tmp_path):
   result = rated_pairs.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\nA,B,de,2,2.5\n"), resamples=0)
   assert list(result.points) == ["G0"]
 
@@ -125,13 +125,13 @@ def test_one_group_alone_is_not_repeated_as_all(tmp_path):
     (_HEADER + "A" * 200_000 + ",B,en,1,0\n", "line 2: 'm1' has 200,000 characters"),
   ],
 )
-def test_malformed_files_are_one_line(tmp_path, content, message):
+def test_rated_pairs_malformed_csv_is_refused(tmp_path, content, message):
   with pytest.raises(UsageError) as caught:
     _read(tmp_path, content)
   assert message in str(caught.value) and str(caught.value).isprintable()
 
 
-def test_files_with_other_differences_are_refused(tmp_path):
+def test_rated_pairs_files_of_different_metrics_are_refused(tmp_path):
   with pytest.raises(
     UsageError,
     match=r"1.csv, line 1: difference columns: delta_b; give those of the previous file \(delta_cider\)",
@@ -139,12 +139,12 @@ def test_files_with_other_differences_are_refused(tmp_path):
     _read(tmp_path, _HEADER + "A,B,en,1,0\n", "m1,m2,lang,delta_sxs,delta_b\nA,B,de,1,0\n")
 
 
-def test_a_comparison_in_two_groups_is_refused(tmp_path):
+def test_rated_pairs_comparison_in_two_groups_is_refused(tmp_path):
   with pytest.raises(UsageError, match="1.csv, line 2: .* were compared before"):
     _read(tmp_path, _HEADER + "A,B,en,1,0\n", _HEADER + "A,B,en,1,0\n")
 
 
-def test_written_twice_the_files_are_equal(tmp_path):
+def test_rated_pairs_output_is_reproducible(tmp_path):
   for out in ("a", "b"):
     rated_pairs.correlate(rated_pairs.read_published(), resamples=20).write(tmp_path / out)
   names = sorted(path.name for path in (tmp_path / "a").iterdir())
@@ -167,7 +167,7 @@ def _read_scores(tmp_path, content):
   return rated_pairs.read_scores({"a": tmp_path}, "cider")["a"]
 
 
-def test_scores_are_read_with_and_without_intervals(tmp_path):
+def test_read_scores_with_and_without_intervals(tmp_path):
   rows = {"en": {"images": 2, "cider": 1}, "de": {"cider": {"score": 0.5, "low": 0.4, "high": 0.6}}}
   assert _read_scores(tmp_path, {"signature": _SIGNATURE, "languages": rows}) == {"en": 1.0, "de": 0.5}
 
@@ -189,19 +189,19 @@ def test_scores_are_read_with_and_without_intervals(tmp_path):
     ({"languages": {"en": {"cider": 1}}, "signature": "x"}, "'x' is not a signature of xmcap"),
   ],
 )
-def test_bad_tables_of_scores_are_one_line(tmp_path, content, message):
+def test_read_scores_refuses_malformed_tables(tmp_path, content, message):
   with pytest.raises(UsageError) as caught:
     _read_scores(tmp_path, content)
   assert message in str(caught.value) and str(tmp_path / "table.json") in str(caught.value)
   assert str(caught.value).isprintable()
 
 
-def test_a_table_without_the_metric_is_refused(tmp_path):
+def test_read_scores_refuses_a_table_without_the_metric(tmp_path):
   with pytest.raises(UsageError, match="was not scored with 'cider'; name another --metric"):
     _read_scores(tmp_path, {"signature": _SIGNATURE, "languages": {"en": {"bleu_4": 1.0}}})
 
 
-def test_a_missing_folder_of_scores_is_named(tmp_path):
+def test_read_scores_names_a_missing_folder(tmp_path):
   with pytest.raises(UsageError, match="absent/table.json: cannot be read"):
     rated_pairs.read_scores({"a": tmp_path / "absent"}, "cider")
 
@@ -215,7 +215,7 @@ def test_a_missing_folder_of_scores_is_named(tmp_path):
     (_SIGNATURE.replace("all", "xm600:1"), "signatures differ in subset: all against xm600:1"),
   ],
 )
-def test_systems_must_be_scored_in_the_same_way(tmp_path, signature, message):
+def test_read_scores_refuses_systems_with_different_signatures(tmp_path, signature, message):
   folders = {}
   for name, of_system in (("a", _SIGNATURE), ("b", _SIGNATURE), ("c", signature)):
     folders[name] = tmp_path / name

@@ -1,3 +1,5 @@
+"""Items of a rating page: pairs, order, sides, seeds, limits and languages."""
+
 import collections
 
 import pytest
@@ -20,42 +22,42 @@ def _system(name, languages=("en", "th")):
 _SYSTEMS = {name: _system(name) for name in ("A", "B", "C")}
 
 
-def test_side_by_side_has_each_pair_of_systems_once():
+def test_sxs_items_have_each_pair_of_systems_once():
   items = draw_items("sxs", _SYSTEMS)
   pairs = collections.Counter((item.key, item.language, *sorted(item.systems)) for item in items)
   assert len(pairs) == len(items) == 40 * 2 * 3
 
 
-def test_captions_are_those_of_the_systems_on_their_sides():
+def test_sxs_items_captions_are_of_the_systems_on_their_sides():
   for item in draw_items("sxs", _SYSTEMS):
     assert item.captions == tuple(f"{name} {item.key} {item.language}" for name in item.systems)
 
 
-def test_both_systems_stand_on_both_sides():
+def test_sxs_items_randomize_sides():
   left = collections.Counter(item.systems[0] for item in draw_items("sxs", {n: _SYSTEMS[n] for n in "AB"}))
   assert 25 <= left["A"] <= 55  # of 80: within 3.4 standard deviations of a fair coin
 
 
-def test_order_says_nothing_of_the_systems():
+def test_thumb_items_randomize_the_order_of_systems():
   items = draw_items("thumb", _SYSTEMS)
   first = collections.Counter(item.systems[0] for item in items[:120])
   assert all(25 <= first[name] <= 55 for name in "ABC")
   assert [item.key for item in items[:10]] != _KEYS[:10]
 
 
-def test_ids_are_opaque_and_distinct():
+def test_item_ids_are_opaque_and_distinct():
   items = draw_items("thumb", _SYSTEMS)
   assert len({item.id for item in items}) == len(items) == 240
   assert all(len(item.id) == 24 and int(item.id, 16) >= 0 for item in items)
 
 
-def test_the_order_in_which_systems_are_named_changes_nothing():
+def test_items_are_independent_of_the_order_of_systems():
   turned = {name: dict(reversed(_SYSTEMS[name].items())) for name in ("C", "A", "B")}
   for protocol in ("sxs", "thumb"):
     assert draw_items(protocol, turned) == draw_items(protocol, _SYSTEMS)
 
 
-def test_a_seed_changes_order_and_sides():
+def test_items_seed_changes_order_and_sides():
   def sides(seed):
     return {(item.key, item.language): item.systems[0] for item in draw_items("sxs", systems, seed=seed)}
 
@@ -66,7 +68,7 @@ def test_a_seed_changes_order_and_sides():
   ]
 
 
-def test_raters_see_the_same_pictures_in_other_orders_and_on_other_sides():
+def test_items_of_other_raters_have_the_same_images_in_another_order():
   def drawn(rater):
     return draw_items("sxs", {name: _SYSTEMS[name] for name in "AB"}, limit=9, seed=3, rater=rater)
 
@@ -80,44 +82,44 @@ def test_raters_see_the_same_pictures_in_other_orders_and_on_other_sides():
   assert not {item.id for item in anna} & {item.id for item in bo}
 
 
-def test_ids_of_other_captions_differ():
+def test_item_ids_depend_on_captions():
   other = {"A": _SYSTEMS["A"], "B": _SYSTEMS["C"]}
   systems = {"A": _SYSTEMS["A"], "B": _SYSTEMS["B"]}
   assert not {item.id for item in draw_items("sxs", systems)} & {item.id for item in draw_items("sxs", other)}
 
 
-def test_a_limit_draws_pictures_with_all_their_captions():
+def test_items_limit_draws_images_with_all_their_captions():
   items = draw_items("thumb", _SYSTEMS, limit=7)
   assert len(items) == 7 * 2 * 3
   assert len({item.key for item in items}) == 7
   assert {item.key for item in items} != set(_KEYS[:7])
 
 
-def test_a_seed_draws_the_same_pictures_whatever_the_systems():
+def test_items_seed_draws_the_same_images_for_any_systems():
   def keys(systems):
     return {item.key for item in draw_items("thumb", systems, limit=7, seed=3)}
 
   assert keys({"A": _SYSTEMS["A"]}) == keys({"B": _SYSTEMS["B"], "C": _SYSTEMS["C"]})
 
 
-def test_languages_are_chosen():
+def test_items_languages_are_selected():
   assert {item.language for item in draw_items("thumb", _SYSTEMS, languages=["th"])} == {"th"}
 
 
-def test_equal_captions_are_rated_once_in_thumb():
+def test_thumb_items_rate_equal_captions_once():
   systems = {"B": {"k": {"en": "a dog", "th": "x"}}, "A": {"k": {"en": "a dog", "th": "y"}}}
   items = draw_items("thumb", systems, languages=["en"])
   assert [(item.captions, item.systems) for item in items] == [(("a dog",), ("A", "B"))]
 
 
-def test_all_captions_of_a_picture_follow_each_other():
+def test_thumb_items_captions_of_an_image_are_adjacent():
   items = draw_items("thumb", _SYSTEMS)
   pictures = [(item.key, item.language) for item in items]
   assert len(set(pictures)) == 80
   assert all(len(set(pictures[start : start + 3])) == 1 for start in range(0, 240, 3))
 
 
-def test_tags_of_several_systems_are_judged_once():
+def test_tag_items_rate_tags_of_several_systems_once():
   scores = {"zh": {"k": {"猫": 0.9, "狗": 0.2, "眼": 0.2, "船": 0.5}}}
   best = rating_items.best_tags(scores, 3, "A")
   assert best == {"k": {"zh": ["猫", "船", "狗"]}}  # of equal tags the first of the file
@@ -130,7 +132,7 @@ def test_tags_of_several_systems_are_judged_once():
     rating_items.best_tags(scores, 5, "A")
 
 
-def test_equal_captions_are_compared_all_the_same():
+def test_sxs_items_include_equal_captions():
   systems = {name: {"k": {"en": "a dog"}} for name in "AB"}
   assert [item.captions for item in draw_items("sxs", systems)] == [("a dog", "a dog")]
 
@@ -148,11 +150,11 @@ def test_equal_captions_are_compared_all_the_same():
     ),
   ],
 )
-def test_what_cannot_be_rated_is_refused(protocol, systems, options, message):
+def test_items_refuse_unratable_predictions(protocol, systems, options, message):
   with pytest.raises(UsageError, match=message):
     draw_items(protocol, systems, **options)
 
 
-def test_languages_that_are_not_asked_for_need_not_be_complete():
+def test_items_need_no_captions_in_unselected_languages():
   systems = {"A": _SYSTEMS["A"], "B": _system("B", ["en"])}
   assert len(draw_items("sxs", systems, languages=["en"])) == 40

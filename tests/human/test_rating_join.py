@@ -1,3 +1,5 @@
+"""`xmcap human rate --join`: ratings joined with the key of a rating page."""
+
 import json
 
 import pytest
@@ -54,7 +56,7 @@ def _thumb(item, rater="anna", **scores):
   }
 
 
-def test_side_by_side_ratings_get_their_systems(join):
+def test_rating_join_adds_systems_to_sxs_ratings(join):
   joined = join("sxs", [_sxs("a2", -3), _sxs("a1", 1)], [_sxs("a1", 0, "bo")])
   assert joined.rows == [
     {"image/key": "k2", "language": "th", "rater": "anna", "left": "large", "right": "base", "rating": -3},
@@ -64,11 +66,11 @@ def test_side_by_side_ratings_get_their_systems(join):
   assert (joined.rated, joined.items, joined.unrated) == ({"anna": 2, "bo": 1}, 2, 0)
 
 
-def test_what_nobody_rated_is_counted(join):
+def test_rating_join_counts_unrated_items(join):
   assert join("thumb", [_thumb("b2")]).unrated == 2
 
 
-def test_a_caption_of_two_systems_counts_for_both(join):
+def test_rating_join_counts_a_shared_caption_for_both_systems(join):
   rows = join("thumb", [_thumb("b1", **_POOR)]).rows
   assert [row["SYS"] for row in rows] == ["base", "large"]
   assert {key: value for key, value in rows[1].items() if key != "SYS"} == {
@@ -77,7 +79,7 @@ def test_a_caption_of_two_systems_counts_for_both(join):
   }  # fmt: skip
 
 
-def test_human_sxs_reads_what_is_joined(join, tmp_path):
+def test_rating_join_output_is_read_by_human_sxs(join, tmp_path):
   rating_join.write_rows(tmp_path / "joined.jsonl", join("sxs", [_sxs("a1", 2), _sxs("a2", 2)]).rows)
   ratings = sxs.read(tmp_path / "joined.jsonl")
   assert [(rating.left, rating.right, rating.rating) for rating in ratings] == [
@@ -86,7 +88,7 @@ def test_human_sxs_reads_what_is_joined(join, tmp_path):
   ]
 
 
-def test_human_thumb_reads_what_is_joined(join, tmp_path):
+def test_rating_join_output_is_read_by_human_thumb(join, tmp_path):
   rows = join("thumb", [_thumb("b1"), _thumb("b2", **_POOR), _thumb("b3")]).rows
   rating_join.write_rows(tmp_path / "joined.jsonl", rows)
   ratings = thumb_ratings.read(tmp_path / "joined.jsonl")
@@ -94,7 +96,7 @@ def test_human_thumb_reads_what_is_joined(join, tmp_path):
   assert ratings.measures["total"].tolist() == [[3.5, pytest.approx(-1.1)], [3.5, 3.5]]
 
 
-def test_penalties_that_are_left_out_are_none(join):
+def test_rating_join_missing_thumb_penalties_are_zero(join):
   line = _thumb("b2")
   for name in ("Fl", "Con", "Inc"):
     del line[name]
@@ -131,7 +133,7 @@ def test_penalties_that_are_left_out_are_none(join):
     ("thumb", [[_sxs("b1", 1)]], "'P' is missing, not one of"),
   ],
 )
-def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, message):
+def test_rating_join_malformed_ratings_are_refused(join, protocol, files, message):
   with pytest.raises(UsageError, match=message) as error:
     join(protocol, *files)
   assert "\n" not in str(error.value)
@@ -152,7 +154,7 @@ def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, me
     ({"item": "a2"}, "line 2: item 'a2' was in the key before"),
   ],
 )
-def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
+def test_rating_join_malformed_key_is_refused(tmp_path, change, message):
   rows = list(rating_join.key_rows(PROTOCOLS["sxs"], _SXS))
   rows[0].update(change)
   (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -160,20 +162,20 @@ def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
     rating_join.join(tmp_path / "key.jsonl", [])
 
 
-def test_a_key_of_two_protocols_is_refused(tmp_path):
+def test_rating_join_key_of_two_protocols_is_refused(tmp_path):
   rows = [*rating_join.key_rows(PROTOCOLS["sxs"], _SXS), *rating_join.key_rows(PROTOCOLS["thumb"], _THUMB)]
   (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
   with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be of one"):
     rating_join.join(tmp_path / "key.jsonl", [])
 
 
-def test_an_empty_key_is_refused(tmp_path):
+def test_rating_join_empty_key_is_refused(tmp_path):
   (tmp_path / "key.jsonl").write_text("\n")
   with pytest.raises(UsageError, match="contains no items"):
     rating_join.join(tmp_path / "key.jsonl", [])
 
 
-def test_what_a_second_person_checked_is_replaced(join):
+def test_rating_join_checked_ratings_are_replaced(join):
   first = [_thumb("b1", P=3), _thumb("b2"), _thumb("b3")]
   second = [_thumb("b1", "bo", P=5, checks="anna"), _thumb("b2", "bo", checks="anna")]
   joined = join("thumb", first, second)
@@ -188,7 +190,7 @@ def test_what_a_second_person_checked_is_replaced(join):
   assert join("thumb", second).checked == {("bo", "anna"): (2, None)}
 
 
-def test_ratings_that_check_each_other_are_refused(join):
+def test_rating_join_refuses_ratings_that_check_each_other(join):
   files = [[_thumb("b1", checks="bo")], [_thumb("b1", "bo", checks="anna")]]
   with pytest.raises(UsageError, match=r"ratings0\.jsonl, line 1: item 'b1': .* checked each other"):
     join("thumb", *files)
@@ -202,7 +204,7 @@ _RUBRIC = {
 }  # fmt: skip
 
 
-def test_a_key_holds_the_rubric_of_a_user(tmp_path):
+def test_rating_join_key_holds_a_custom_rubric(tmp_path):
   rubric = rating_protocols.parse(_RUBRIC, "style.json")
   key, saved = tmp_path / "key.jsonl", tmp_path / "saved.jsonl"
   rating_join.write_rows(key, rating_join.key_rows(rubric, _THUMB))

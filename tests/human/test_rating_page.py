@@ -1,4 +1,4 @@
-"""The rating page: what a rater with a keyboard gets out of it in a real Chromium."""
+"""The rating page in Chromium: keyboard, mouse, saved state, checks, languages and images."""
 
 import json
 
@@ -51,7 +51,7 @@ def _press(page, keys):
     page.keyboard.press(key)
 
 
-def test_a_script_or_style_that_is_put_in_does_not_apply(rate):
+def test_rating_page_csp_blocks_inserted_scripts_and_styles(rate):
   page, _ = rate()
   page.evaluate("""() => {
     for (const [name, text] of [["script", "document.title = 'run'"], ["style", "body { width: 3px }"]]) {
@@ -68,7 +68,7 @@ def test_a_script_or_style_that_is_put_in_does_not_apply(rate):
   page.errors.clear()
 
 
-def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
+def test_rating_page_sxs_from_first_key_to_joined_ratings(rate, tmp_path, images):
   page, items = rate("sxs", images_dir=images)
   _press(page, "1 Enter 7 Enter 4 Enter 2 3 Enter 5 ArrowLeft 6 End 5")
   saved = _save(page, tmp_path)
@@ -87,7 +87,7 @@ def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
   assert joined.unrated == 0 and [row["rating"] for row in joined.rows] == ratings
 
 
-def test_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
+def test_rating_page_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
   page, items = rate("thumb", languages=["en"])
   # All captions of a picture are on its screen; k2 has one and the same caption by both systems.
   counts = [1, 2] if items[0]["picture"] != items[1]["picture"] else [2, 1]
@@ -106,7 +106,7 @@ def test_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
   assert len(joined.rows) == 4 and {round(t, 6) for t in found.measures["total"].ravel()} == totals
 
 
-def test_the_rules_and_the_question_are_in_reach(rate):
+def test_rating_page_shows_rules_and_questions(rate):
   page, _ = rate("thumb", languages=["en"])
   rules = page.locator("#rules")
   rules.get_by_text("Rules").click()
@@ -116,7 +116,7 @@ def test_the_rules_and_the_question_are_in_reach(rate):
   assert page.locator("#asked").inner_text().startswith("Recall\n")
 
 
-def test_a_second_person_checks_the_ratings_of_a_first(rate, tmp_path):
+def test_rating_page_checks_the_ratings_of_another_rater(rate, tmp_path):
   page, items = rate("thumb", languages=["en"])
   many = 2 if items[0]["picture"] == items[1]["picture"] else 1
   for count in (many, 3 - many):
@@ -148,7 +148,7 @@ def test_a_second_person_checks_the_ratings_of_a_first(rate, tmp_path):
   assert {row["annotator"] for row in joined.rows} == {"bo"}
 
 
-def test_what_is_no_file_of_this_page_is_not_checked(rate, tmp_path):
+def test_rating_page_refuses_to_check_files_of_other_pages(rate, tmp_path):
   page, _ = rate("thumb", rater="")
   page.get_by_text("Check somebody's ratings").click()
   for text, said in (
@@ -161,7 +161,7 @@ def test_what_is_no_file_of_this_page_is_not_checked(rate, tmp_path):
     expect(page.locator("#first-read")).to_contain_text(said)
 
 
-def test_own_ratings_are_gone_on_with(rate, tmp_path):
+def test_rating_page_resumes_from_saved_ratings(rate, tmp_path):
   page, _ = rate("sxs", languages=["en"])
   _press(page, "7")
   _save(page, tmp_path)
@@ -182,7 +182,7 @@ _TAGS = {
 }
 
 
-def test_tags_are_judged_on_one_screen(rate, tmp_path):
+def test_rating_page_shows_all_tags_of_an_image_on_a_single_screen(rate, tmp_path):
   page, items = rate("coco_cn_tags", systems=_TAGS)
   assert page.locator(".caption p").all_inner_texts() == [item["captions"][0] for item in items]
   assert len(items) == 4 and page.locator("#place").inner_text().startswith("Item 1 of 1")
@@ -195,7 +195,7 @@ def test_tags_are_judged_on_one_screen(rate, tmp_path):
   assert [line["relevance"] for line in _save(page, tmp_path)] == [-1, 1, 0, -1]
 
 
-def test_a_users_rubric_makes_a_page(rate, tmp_path):
+def test_rating_page_of_a_custom_rubric(rate, tmp_path):
   rubric = {
     "name": "style", "title": "Style <b>", "task": "Rate.", "rules": [["One", "rule"]], "total": {"tone": 2, "wit": 1},
     "criteria": [
@@ -220,7 +220,7 @@ def test_a_users_rubric_makes_a_page(rate, tmp_path):
   ] == "style"
 
 
-def test_a_mouse_does_as_well(rate, tmp_path):
+def test_rating_page_works_by_mouse(rate, tmp_path):
   page, items = rate("sxs", languages=["th"], rater="")
   page.get_by_label("Your name or number").fill("Ana María / 3")
   page.get_by_role("button", name="Start").click()
@@ -234,7 +234,7 @@ def test_a_mouse_does_as_well(rate, tmp_path):
   assert [(line["rater"], line["rating"]) for line in lines] == [("Ana María / 3", 3), ("Ana María / 3", 0)]
 
 
-def test_after_a_click_enter_is_for_the_item_again(rate):
+def test_rating_page_enter_after_a_click_acts_on_the_item(rate):
   page, _ = rate("sxs")
   _press(page, "4 Enter 4")
   page.locator("#back").click()
@@ -242,7 +242,7 @@ def test_after_a_click_enter_is_for_the_item_again(rate):
   assert page.locator("#place").inner_text().startswith("Item 2 of 6")
 
 
-def test_captions_are_shown_as_text_in_their_language_and_direction(rate):
+def test_rating_page_caption_language_and_text_direction(rate):
   page, items = rate("sxs")
   for item in items:
     for side, text in enumerate(item["captions"]):
@@ -257,14 +257,14 @@ def test_captions_are_shown_as_text_in_their_language_and_direction(rate):
   assert page.locator("b").count() == 0
 
 
-def test_equal_captions_are_said_to_be_equal(rate):
+def test_rating_page_marks_equal_captions(rate):
   page, items = rate("sxs", languages=["en"])
   page.keyboard.press("Home" if items[0]["captions"] == ["a", "a"] else "End")
   assert page.get_by_text("The two captions are the same.").is_visible()
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_the_picture_of_each_item_is_seen(rate, images, link):
+def test_rating_page_shows_embedded_and_linked_images(rate, images, link):
   page, items = rate("thumb", images_dir=images, link=link, languages=["th"])
   sources = set()
   for _ in range(2):
@@ -274,12 +274,12 @@ def test_the_picture_of_each_item_is_seen(rate, images, link):
   assert len(sources) == 2
 
 
-def test_without_pictures_the_key_is_shown(rate):
+def test_rating_page_without_images_shows_the_key(rate):
   page, items = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
   assert page.locator("#no-picture").inner_text() == "Picture k<i>"
 
 
-def test_references_unfold(rate):
+def test_rating_page_references_unfold(rate):
   page, items = rate("thumb", references=rating_pages.REFERENCES, languages=["ar"])
   place = next(place for place, item in enumerate(items) if item["references"])
   _press(page, "ArrowRight " * place + "r")
@@ -289,7 +289,7 @@ def test_references_unfold(rate):
   assert not reference.is_visible()
 
 
-def test_a_reload_loses_nothing(rate, tmp_path):
+def test_rating_page_reload_keeps_answers(rate, tmp_path):
   page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]}, is_reloaded=True)
   page.on("dialog", lambda dialog: dialog.accept())
   _press(page, "5 4 1 Enter 2")
@@ -302,7 +302,7 @@ def test_a_reload_loses_nothing(rate, tmp_path):
   ]
 
 
-def test_another_page_starts_afresh(rate, tmp_path):
+def test_rating_page_state_is_separate_from_other_pages(rate, tmp_path):
   page, _ = rate("sxs")
   page.keyboard.press("4")
   rating_pages.write(tmp_path / "other.html", seed=1)
@@ -311,7 +311,7 @@ def test_another_page_starts_afresh(rate, tmp_path):
   assert page.get_by_label("Your name or number").input_value() == ""
 
 
-def test_each_rater_has_answers_of_their_own(rate):
+def test_rating_page_state_is_separate_for_each_rater(rate):
   page, _ = rate("sxs")
   _press(page, "4 Enter 4")
   page.get_by_role("button", name="anna", exact=True).click()
@@ -323,7 +323,7 @@ def test_each_rater_has_answers_of_their_own(rate):
   assert page.locator("#rated").inner_text() == "2 of 6 rated"
 
 
-def test_the_name_on_the_page_may_be_given(rate, tmp_path):
+def test_rating_page_with_a_given_rater_name(rate, tmp_path):
   page, _ = rate("sxs", rater="", **{"languages": ["en"]})
   assert page.get_by_label("Your name or number").input_value() == ""
   rating_pages.write(tmp_path / "named.html", rater='r "1" <b>')
@@ -332,7 +332,7 @@ def test_the_name_on_the_page_may_be_given(rate, tmp_path):
   assert page.locator("#rater-shown").inner_text() == 'r "1" <b>'
 
 
-def test_a_browser_that_keeps_nothing_is_told_of_and_saves_all_the_same(page, rate, tmp_path):
+def test_rating_page_without_local_storage_warns_and_saves(page, rate, tmp_path):
   page.add_init_script(
     "Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error(); };"
   )
@@ -345,7 +345,7 @@ def test_a_browser_that_keeps_nothing_is_told_of_and_saves_all_the_same(page, ra
 @pytest.mark.parametrize(
   "kept", ["{", "null", "[]", '{"answers": {"x": {"rating": 1}, "ID": {"rating": 9}}, "place": 99}']
 )
-def test_what_is_kept_is_not_trusted(page, rate, kept):
+def test_rating_page_ignores_invalid_local_storage(page, rate, kept):
   _, items = rate("sxs", is_reloaded=True)
   page.evaluate(
     "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
@@ -356,7 +356,7 @@ def test_what_is_kept_is_not_trusted(page, rate, kept):
   assert page.locator("#place").inner_text().startswith("Item 1 of 6")
 
 
-def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
+def test_rating_page_asks_before_leaving_unsaved_answers(rate, tmp_path):
   page, _ = rate("sxs", is_reloaded=True)
   asked = []
   page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
@@ -369,7 +369,7 @@ def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
   assert asked == ["beforeunload"]
 
 
-def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
+def test_rating_page_enter_stays_on_an_unrated_item(rate):
   page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
   _press(page, "5 Enter")
   assert page.locator("#place").inner_text().startswith("Item 1 of")
@@ -378,14 +378,14 @@ def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
   assert page.locator("#place").inner_text().startswith("Item 2 of")
 
 
-def test_what_is_begun_is_left_out_of_the_file_and_said(rate, tmp_path):
+def test_rating_page_save_omits_unfinished_items(rate, tmp_path):
   page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
   _press(page, "5 4 Enter 3")
   assert len(_save(page, tmp_path)) == 1
   assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
 
 
-def test_a_rating_is_taken_back(rate):
+def test_rating_page_delete_removes_a_rating(rate):
   page, _ = rate("sxs")
   _press(page, "4 Delete")
   assert page.locator("#rated").inner_text() == "0 of 6 rated"
@@ -394,7 +394,7 @@ def test_a_rating_is_taken_back(rate):
   assert page.locator("#message").inner_text() == "Nothing is rated yet."
 
 
-def test_u_goes_to_what_is_not_rated(rate):
+def test_rating_page_u_key_goes_to_the_next_unrated_item(rate):
   page, _ = rate("sxs")
   _press(page, "4 Enter 4 ArrowRight ArrowRight 4 Enter 4 Enter 4 Enter")
   assert page.locator("#place").inner_text().startswith("Item 3 of 6")
@@ -402,7 +402,7 @@ def test_u_goes_to_what_is_not_rated(rate):
   assert page.locator("#message").inner_text() == "All items are rated. Press S to save them."
 
 
-def test_keys_of_other_layouts_rate_too(rate):
+def test_rating_page_keys_of_other_keyboard_layouts(rate):
   page, _ = rate("sxs")
   page.evaluate("""() => {
     const press = (key, code) => document.body.dispatchEvent(
@@ -418,7 +418,7 @@ def test_keys_of_other_layouts_rate_too(rate):
   assert page.locator(".choice[aria-pressed=true]").get_attribute("data-key") == "6"
 
 
-def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
+def test_rating_page_help_lists_the_keys_and_ignores_ratings(rate):
   page, _ = rate("sxs")
   page.keyboard.press("?")
   assert page.get_by_role("dialog", name="Keys").is_visible()
@@ -429,7 +429,7 @@ def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
 
 
 @pytest.mark.parametrize("protocol", ["sxs", "thumb", "coco_cn_captions", "coco_cn_tags", "xm3600_quality"])
-def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
+def test_rating_page_fits_the_width_of_a_phone(page, rate, images, protocol):
   page.set_viewport_size({"width": 360, "height": 740})
   wide = "fits?" * 60
   systems = {
@@ -446,7 +446,7 @@ def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
     page.keyboard.press("ArrowRight")
 
 
-def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_path):
+def test_rating_page_instructions_follow_the_selected_language(rate, tmp_path):
   page, items = rate(rater="", is_reloaded=True)
   task = page.locator("#start .task")
   assert task.inner_text().startswith("You see a picture and two captions")
@@ -472,7 +472,7 @@ def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_pat
   assert {line["item"] for line in _save(page, tmp_path)} == {*arabic, thai}
 
 
-def test_the_levels_of_a_caption_are_no_wider_than_their_buttons(page, rate):
+def test_rating_page_quality_levels_fit_their_buttons(page, rate):
   page.set_viewport_size({"width": 400, "height": 800})
   rate("xm3600_quality")
   assert page.locator("body.has-lines").count() == 0  # a line beside the caption is for tags, which are short
@@ -480,7 +480,7 @@ def test_the_levels_of_a_caption_are_no_wider_than_their_buttons(page, rate):
   assert page.locator(".choice").evaluate_all(too_wide) == 0
 
 
-def test_instructions_are_whole():
+def test_rating_instructions_are_complete():
   assert len(rating_items.INSTRUCTIONS) == 9
   for texts in rating_items.INSTRUCTIONS.values():
     for name, (title, task, *translated) in texts.items():

@@ -1,4 +1,4 @@
-"""The source of a rating page: what it holds, names and loads."""
+"""The source of a rating page: embedded data, system names, images and Content-Security-Policy."""
 
 import html.parser
 import json
@@ -33,19 +33,19 @@ class _Parser(html.parser.HTMLParser):
       self.scripts[-1] += data
 
 
-def test_captions_do_not_end_the_script_that_holds_them(write):
+def test_rating_page_captions_do_not_end_the_script(write):
   page = _Parser(write())
   assert len(page.scripts) == 2
   assert any(rating_pages.HOSTILE in item["captions"] for item in json.loads(page.scripts[0])["items"])
 
 
 @pytest.mark.parametrize("protocol", ["sxs", "thumb"])
-def test_the_page_names_no_system(write, images, protocol):
+def test_rating_page_does_not_name_systems(write, images, protocol):
   text = write(protocol, images_dir=images, references=rating_pages.REFERENCES).read_text(encoding="utf-8")
   assert "secret" not in text
 
 
-def test_the_key_names_the_systems(write):
+def test_rating_page_key_file_names_systems(write):
   key = rating_page.key_path(write("thumb"))
   rows = [json.loads(line) for line in key.read_text(encoding="utf-8").rstrip("\n").split("\n")]
   assert key.name == "page.key.jsonl"
@@ -53,7 +53,7 @@ def test_the_key_names_the_systems(write):
 
 
 @pytest.mark.parametrize("link, policy", [(False, "img-src data:;"), (True, "img-src 'self' file:;")])
-def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
+def test_rating_page_loads_nothing_from_other_origins(write, images, link, policy):
   path = write(images_dir=images, link=link)
   page = _Parser(path)
   (content,) = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
@@ -61,20 +61,20 @@ def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
   assert not [tag for tag, attrs in page.tags if "src" in attrs or "href" in attrs]
 
 
-def test_a_picture_is_held_once_for_all_its_items(write, images):
+def test_rating_page_embeds_an_image_once(write, images):
   data = json.loads(_Parser(write("thumb", images_dir=images)).scripts[0])
   assert len(data["pictures"]) == 2 and all(
     uri.startswith("data:image/jpeg;base64,") for uri in data["pictures"]
   )
 
 
-def test_linked_pictures_are_found_from_where_the_page_lies(write, images):
+def test_rating_page_links_images_relative_to_the_page(write, images):
   data = json.loads(_Parser(write(images_dir=images, link=True)).scripts[0])
   assert sorted(data["pictures"]) == ["images%20of%20cars/k1.png", "images%20of%20cars/k2.png"]
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_a_missing_picture_is_refused(write, images, link):
+def test_rating_page_missing_image_is_refused(write, images, link):
   (images / "k2.png").unlink()
   with pytest.raises(
     UsageError, match=r"images of cars: 1 of 2 pictures are missing or cannot be read \(k2\)"
@@ -83,7 +83,7 @@ def test_a_missing_picture_is_refused(write, images, link):
 
 
 @pytest.mark.parametrize("protocol", ["sxs", "thumb"])
-def test_the_same_input_gives_the_same_bytes(tmp_path, images, protocol):
+def test_rating_page_bytes_are_reproducible(tmp_path, images, protocol):
   turned = {
     name: dict(reversed(rating_pages.SYSTEMS[name].items())) for name in reversed(rating_pages.SYSTEMS)
   }

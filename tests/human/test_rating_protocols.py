@@ -1,4 +1,4 @@
-"""The rubrics of rating pages: those that come with xmcap, and a user's file."""
+"""Rubrics of rating pages: built-in protocols, and a user's file."""
 
 import json
 
@@ -14,7 +14,7 @@ _CRITERION = {"name": "tone", "heading": "Tone", "question": "Friendly?", "choic
 _RUBRIC = {"name": "style", "title": "Style", "task": "Rate.", "criteria": [_CRITERION]}
 
 
-def test_thumb_has_the_papers_values():
+def test_thumb_protocol_has_the_values_of_the_paper():
   # Kasai et al. (2022), section 2.2: 1 to 5; penalties of 0.1, and 0.5 or more; 0.5; 0.5 and 2.
   values = {one.name: [value for value, _ in one.choices] for one in PROTOCOLS["thumb"].criteria}
   assert values == {
@@ -24,7 +24,7 @@ def test_thumb_has_the_papers_values():
   assert len(PROTOCOLS["thumb"].rules) == 4 and PROTOCOLS["thumb"].total["P"] == 0.5
 
 
-def test_key_1_is_the_lowest_level_on_all_rating_pages():
+def test_rating_protocols_key_1_is_the_lowest_level():
   of_pages = {
     (name, one.name): [value for value, _ in one.choices]
     for name, protocol in PROTOCOLS.items()
@@ -40,7 +40,7 @@ def test_key_1_is_the_lowest_level_on_all_rating_pages():
   assert all(values == sorted(values) for values in levels.values())
 
 
-def test_a_rubric_is_read_from_a_file(tmp_path):
+def test_rubric_is_read_from_a_file(tmp_path):
   (tmp_path / "style.json").write_text(json.dumps(_RUBRIC))
   rubric = rating_protocols.get(str(tmp_path / "style.json"))
   assert (rubric.name, rubric.shows, rubric.names) == ("style", "captions", ("tone",))
@@ -72,14 +72,14 @@ def test_a_rubric_is_read_from_a_file(tmp_path):
     ({"criteria": [{**_CRITERION, "default": 1}]}, "must have no default"),
   ],
 )
-def test_what_is_no_rubric_is_one_line_that_names_the_file(tmp_path, change, message):
+def test_rubric_malformed_file_is_refused(tmp_path, change, message):
   (tmp_path / "style.json").write_text(json.dumps({**_RUBRIC, **change}))
   with pytest.raises(UsageError, match=f"style.json: .*{message}") as error:
     rating_protocols.get(str(tmp_path / "style.json"))
   assert "\n" not in str(error.value)
 
 
-def test_an_unknown_protocol_lists_the_known_ones():
+def test_rating_protocol_unknown_lists_the_choices():
   with pytest.raises(
     UsageError,
     match="protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags, xm3600_quality, or",

@@ -1,4 +1,4 @@
-"""Figures about ratings by a rubric: means, judged tags, agreement."""
+"""Evaluation of ratings by a rubric: means, judged tags, agreement."""
 
 import json
 import random
@@ -35,7 +35,7 @@ _ROWS = [
 ]  # fmt: skip
 
 
-def test_means_and_deviations_are_those_of_the_ratings(evaluate):
+def test_rubric_means_and_deviations(evaluate):
   found = evaluate(_ROWS)
   a, b = found.systems
   assert (a.system, a.pictures, a.ratings, b.system) == ("A", 2, 4, "B")
@@ -46,7 +46,7 @@ def test_means_and_deviations_are_those_of_the_ratings(evaluate):
   assert found.tags == ()
 
 
-def test_agreement_counts_a_caption_of_two_systems_once(evaluate):
+def test_rubric_agreement_counts_a_shared_caption_once(evaluate):
   relevance, fluency = evaluate(_ROWS).agreement
   # Captions: (4, 5), (2, 3), (1, 1); and (5, 5), (3, 4), (1, 2).
   assert (relevance.rated, relevance.equal) == (3, pytest.approx(1 / 3))
@@ -55,7 +55,7 @@ def test_agreement_counts_a_caption_of_two_systems_once(evaluate):
   assert relevance.alpha_interval == pytest.approx(1 - (4 / 6) / (160 / 30))
 
 
-def test_judged_tags_are_scored_as_tags_are(evaluate):
+def test_rubric_judged_tags_are_scored_as_tags(evaluate):
   rng = random.Random(0)
   tags = [f"t{number}" for number in range(12)]
   systems = {name: {f"k{k}": rng.sample(tags, 3) for k in range(9)} for name in "AB"}
@@ -89,12 +89,12 @@ def test_judged_tags_are_scored_as_tags_are(evaluate):
       assert own.without == sum(not of_picture for of_picture in truth.values())
 
 
-def test_a_system_without_some_ratings_is_refused(evaluate):
+def test_rubric_system_with_missing_ratings_is_refused(evaluate):
   with pytest.raises(UsageError, match=r"'en': 'B' lacks 1 of 4 rated pictures that others have \(2 by y\)"):
     evaluate(_ROWS[:-1])
 
 
-def test_no_picture_with_a_relevant_tag_gives_no_figure(evaluate, tmp_path):
+def test_rubric_tag_scores_without_a_relevant_tag_are_none(evaluate, tmp_path):
   row = {
     "protocol": "p",
     "image/key": "1",
@@ -128,7 +128,7 @@ def test_no_picture_with_a_relevant_tag_gives_no_figure(evaluate, tmp_path):
     ),
   ],
 )
-def test_bad_rows_are_one_line_that_names_the_place(evaluate, rows, message):
+def test_rubric_malformed_rows_are_refused(evaluate, rows, message):
   with pytest.raises(UsageError, match=message) as error:
     evaluate(rows)
   assert "\n" not in str(error.value)

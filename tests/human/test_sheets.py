@@ -1,4 +1,4 @@
-"""Tables for a terminal, as Markdown and as CSV."""
+"""Sheets: tables for a terminal, as Markdown and as CSV."""
 
 import pytest
 
@@ -16,7 +16,7 @@ _SHEET = sheets.Sheet(
 )
 
 
-def test_terminal_lines_up():
+def test_sheet_terminal_columns_are_aligned():
   assert _SHEET.terminal().splitlines() == [
     "Scores of |A|",
     "name         the value      n",
@@ -26,7 +26,7 @@ def test_terminal_lines_up():
   ]
 
 
-def test_markdown_is_escaped():
+def test_sheet_markdown_is_escaped():
   assert _SHEET.markdown().splitlines() == [
     "### Scores of \\|A\\|",
     "",
@@ -37,12 +37,12 @@ def test_markdown_is_escaped():
   ]
 
 
-def test_csv_keeps_every_digit():
+def test_sheet_csv_keeps_every_digit():
   assert _SHEET.csv() == 'name,value,n\na_b,0.125,1200\n"line\nbreak",,3\n'
 
 
 @pytest.mark.parametrize(
   "format, cell, shown", [(".2f", -0.0, "0.00"), ("+.1f", -0.01, "0.0"), (".1%", -0.1, "-10.0%")]
 )
-def test_no_zero_has_a_sign(format, cell, shown):
+def test_sheet_column_zero_has_no_sign(format, cell, shown):
   assert sheets.SheetColumn("x", format=format).show(cell) == shown

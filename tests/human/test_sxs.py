@@ -1,4 +1,4 @@
-"""Wins, losses and delta SxS."""
+"""Side-by-side evaluation: wins, losses, delta SxS, intervals and agreement."""
 
 import itertools
 import random
@@ -38,7 +38,7 @@ def _ratings(images, language="en", left="A", right="B"):
     ([2], "loss"),
   ],
 )
-def test_most_raters_decide_an_image(points, outcome):
+def test_sxs_majority_of_raters_decides_an_image(points, outcome):
   # A is the system, since its name comes first.
   (tally,) = sxs.evaluate(_ratings([points]), resamples=0).tallies
   assert (tally.wins, tally.losses, tally.ties) == tuple(
@@ -46,14 +46,14 @@ def test_most_raters_decide_an_image(points, outcome):
   )
 
 
-def test_shares_are_of_the_images():
+def test_sxs_shares_are_of_images():
   (tally,) = sxs.evaluate(_ratings([[-1, -1, 0]] * 3 + [[1, 1, 1]] * 2 + [[0, 1, -1]] * 3)).tallies
   assert (tally.images, tally.wins, tally.losses, tally.ties) == (8, 37.5, 25.0, 37.5)
   assert tally.delta_sxs == 12.5
   assert tally.ratings == 24
 
 
-def test_equal_captions_are_ties_outside_of_agreement():
+def test_sxs_equal_captions_are_ties_and_not_in_agreement():
   rated = _ratings([[-1, -1, 0]] * 3 + [[1, 1, 1]] * 2)
   # Of two pages; an image that people rated is theirs.
   equal = [SxsRating(f"k{number}", "en", "", "A", "B", 0, equal=True) for number in (0, 5, 6, 7, 5, 6, 7)]
@@ -67,7 +67,7 @@ def test_equal_captions_are_ties_outside_of_agreement():
   ]
 
 
-def test_each_pair_and_language_is_told_apart():
+def test_sxs_tallies_are_per_pair_and_language():
   ratings = _ratings([[1]]) + _ratings([[1]], "de") + _ratings([[1]], right="C")
   tallies = sxs.evaluate(ratings, resamples=0).tallies
   assert [(t.system, t.against, t.language) for t in tallies] == [
@@ -75,7 +75,7 @@ def test_each_pair_and_language_is_told_apart():
   ]  # fmt: skip
 
 
-def test_baseline_is_what_others_are_held_against():
+def test_sxs_baseline_is_the_reference_of_delta_sxs():
   ratings = _ratings([[1]])
   assert sxs.evaluate(ratings).tallies[0].delta_sxs == -100.0
   tally = sxs.evaluate(ratings, baseline="A").tallies[0]
@@ -84,14 +84,14 @@ def test_baseline_is_what_others_are_held_against():
     sxs.evaluate(ratings, baseline="C")
 
 
-def test_interval_is_that_of_resampled_images():
+def test_sxs_interval_is_the_bootstrap_over_images():
   outcomes = np.array([1] * 30 + [-1] * 20 + [0] * 50)
   (tally,) = sxs.evaluate(_ratings([[-outcome] * 3 for outcome in outcomes]), resamples=20_000).tallies
   drawn = np.random.default_rng(1).choice(outcomes, (20_000, 100)).mean(1) * 100
   assert (tally.low, tally.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=1.0)
 
 
-def test_order_of_the_lines_does_not_matter():
+def test_sxs_is_independent_of_the_order_of_lines():
   rng = np.random.default_rng(0)
   ratings = _ratings(rng.integers(-3, 4, (30, 3)).tolist())
   shuffled = ratings.copy()
@@ -99,7 +99,7 @@ def test_order_of_the_lines_does_not_matter():
   assert sxs.evaluate(ratings) == sxs.evaluate(shuffled)
 
 
-def test_agreement_is_of_sides_and_of_points():
+def test_sxs_agreement_of_sides_and_points_equals_krippendorff():
   # krippendorff 0.9.0: nominal over the sides, interval over the points.
   images = [[1, 1, 2], [3, 3, 3], [-2, -1], [0, 0, 1], [2], [-3, -3, -2, -3], [0, 1, 0], [2, 3, 2]]
   (tally,) = sxs.evaluate(_ratings(images)).tallies
@@ -108,19 +108,19 @@ def test_agreement_is_of_sides_and_of_points():
   assert tally.same_side == (6 + 6 + 2 + 2 + 12 + 2 + 6) / (6 + 6 + 2 + 6 + 12 + 6 + 6)
 
 
-def test_other_numbers_of_raters_are_reported():
+def test_sxs_notes_other_numbers_of_raters():
   notes = "\n".join(sxs.evaluate(_ratings([[1, 1, 1], [1, 1], [0], [0]])).notes)
   assert "3 of 4 rated pairs of captions do not have 3 raters: 2 with 1, 1 with 2" in notes
   assert "do not have" not in "\n".join(sxs.evaluate(_ratings([[1, 1]]), raters=2).notes)
 
 
-def test_fixed_sides_are_reported():
+def test_sxs_notes_systems_always_on_a_single_side():
   fixed = [SxsRating(f"k{i}", "en", "r", "A", "B", 1) for i in range(10)]
   assert "'A' is on the left of 'B' in all 10 ratings" in "\n".join(sxs.evaluate(fixed).notes)
   assert "on the left" not in "\n".join(sxs.evaluate(_ratings([[1]] * 10)).notes)
 
 
-def test_metric_differences_have_the_sign_of_delta_sxs():
+def test_sxs_metric_differences_have_the_sign_of_delta_sxs():
   tallies = sxs.evaluate(_ratings([[1]])).tallies
   (pair,) = sxs.with_scores(tallies, {"A": {"en": 0.25, "de": 1.0}, "B": {"en": 0.75}}, "cider")
   assert (pair.m1, pair.m2, pair.delta_sxs, pair.deltas) == ("A", "B", -100.0, {"cider": -0.5})
@@ -134,12 +134,12 @@ def test_metric_differences_have_the_sign_of_delta_sxs():
     ({"A": {"en": 1.0}, "B": {"de": 1.0}}, "the scores of 'B' lack en"),
   ],
 )
-def test_scores_must_be_of_what_was_rated(scores, message):
+def test_sxs_refuses_scores_that_do_not_match_the_ratings(scores, message):
   with pytest.raises(UsageError, match=message):
     sxs.with_scores(sxs.evaluate(_ratings([[1]])).tallies, scores, "cider")
 
 
-def test_results_are_written_with_every_digit(tmp_path):
+def test_sxs_csv_keeps_every_digit(tmp_path):
   sxs.evaluate(_ratings([[1, 1, 1], [-1, 0, 0], [-1, 0, 0]]), resamples=0).write(tmp_path)
   assert (tmp_path / "sxs.csv").read_text() == (
     "system,against,language,images,wins,losses,ties,delta_sxs,ratings,same_side,alpha_side,alpha_scale\n"

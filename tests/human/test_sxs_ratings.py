@@ -1,4 +1,4 @@
-"""Side-by-side ratings as they are read."""
+"""Files of side-by-side ratings: CSV and JSONL, values and errors."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ def _read(tmp_path, *rows, name="ratings.jsonl"):
   return sxs.read(path)
 
 
-def test_csv_and_jsonl_say_the_same(tmp_path):
+def test_sxs_ratings_in_csv_and_jsonl_are_equal(tmp_path):
   with open(tmp_path / "ratings.csv", "w", newline="", encoding="utf-8") as file:
     writer = csv.DictWriter(file, [*_ROW, "comment"])
     writer.writeheader()
@@ -27,7 +27,7 @@ def test_csv_and_jsonl_say_the_same(tmp_path):
   assert sxs.read(tmp_path / "ratings.csv")[0] == sxs.SxsRating("k1", "en", "r1", "A", "B", 2)
 
 
-def test_ties_of_equal_captions_are_read_from_jsonl_and_csv(tmp_path):
+def test_sxs_ratings_ties_of_equal_captions_are_read(tmp_path):
   row = {**_ROW, "rater": "", "rating": 0, "equal_captions": True}
   (tie,) = _read(tmp_path, row)
   assert tie == sxs.SxsRating("k1", "en", "", "A", "B", 0, equal=True)
@@ -54,7 +54,7 @@ def test_ties_of_equal_captions_are_read_from_jsonl_and_csv(tmp_path):
   ],
   ids=["bom", "crlf", "semicolons", "excel", "floats", "words", "column"],
 )
-def test_csv_as_people_save_it(tmp_path, changed):
+def test_sxs_ratings_csv_encodings_and_separators(tmp_path, changed):
   text = b"image/key,language,rater,left,right,rating\n1,en,anna,A,B,-2\n1,en,boris,B,A,3\n"
   (tmp_path / "ratings.csv").write_bytes(changed(text))
   expected = [sxs.SxsRating("1", "en", "anna", "A", "B", -2), sxs.SxsRating("1", "en", "boris", "B", "A", 3)]
@@ -65,7 +65,7 @@ def test_csv_as_people_save_it(tmp_path, changed):
   "given, rating",
   [(-3, -3), (0, 0), (1.0, 1), ("2", 2), ("much better", 3), ("Slightly_worse", -1), ("similar", 0)],
 )
-def test_ratings_are_points_or_words(tmp_path, given, rating):
+def test_sxs_ratings_are_points_or_words(tmp_path, given, rating):
   assert _read(tmp_path, {**_ROW, "rating": given})[0].rating == rating
 
 
@@ -94,7 +94,7 @@ def test_ratings_are_points_or_words(tmp_path, given, rating):
     ({"image/key": "k" * 20_000}, "'image/key' has 20,000 characters"),
   ],
 )
-def test_bad_values_name_the_line(tmp_path, change, message):
+def test_sxs_ratings_invalid_values_are_refused_by_line(tmp_path, change, message):
   with pytest.raises(UsageError) as caught:
     _read(tmp_path, {**_ROW, "rater": "r0"}, {**_ROW, **change})
   assert str(caught.value).startswith(f"{tmp_path}/ratings.jsonl, line 2: {message}")
@@ -102,12 +102,12 @@ def test_bad_values_name_the_line(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("name", _ROW)
-def test_each_member_is_needed(tmp_path, name):
+def test_sxs_ratings_every_field_is_required(tmp_path, name):
   with pytest.raises(UsageError, match=f"line 1: no '{name}'"):
     _read(tmp_path, {key: value for key, value in _ROW.items() if key != name})
 
 
-def test_a_rater_rates_a_pair_once_whatever_the_sides(tmp_path):
+def test_sxs_ratings_refuse_a_repeated_pair_on_either_side(tmp_path):
   with pytest.raises(
     UsageError, match=r"line 3: 'r1' rated 'B' against 'A' in en on image 'k1' before \(.*line 1\)"
   ):
@@ -115,6 +115,6 @@ def test_a_rater_rates_a_pair_once_whatever_the_sides(tmp_path):
 
 
 @pytest.mark.parametrize("rows, message", [((), "no rating"), ((b'{"image/key": ',), "line 1: broken JSON")])
-def test_files_that_hold_nothing_are_refused(tmp_path, rows, message):
+def test_sxs_ratings_empty_and_broken_files_are_refused(tmp_path, rows, message):
   with pytest.raises(UsageError, match=message):
     _read(tmp_path, *rows)

@@ -1,4 +1,4 @@
-"""THumB's Tables 2 and 3, and agreement."""
+"""THumB's Tables 2 and 3, Figure 2, and agreement."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def _ratings(tmp_path, *rows):
   return thumb_ratings.read(path)
 
 
-def test_table_2_means_agree_with_the_paper(released):
+def test_thumb_table_2_means_equal_the_paper(released):
   printed = _published("thumb_table2.csv")
   assert set(printed) == {system.name for system in released.systems}
   for system in released.systems:
@@ -44,19 +44,19 @@ def test_table_2_means_agree_with_the_paper(released):
     assert f"{-system.means['Fl']:.3f}" == row["fluency_penalty"], system.name
 
 
-def test_table_2_intervals_agree_with_the_paper(released):
+def test_thumb_table_2_intervals_equal_the_paper(released):
   for system in released.systems:
     low, high = system.intervals["total"]
     half_width = float(_published("thumb_table2.csv")[system.name]["total_ci90_halfwidth"])
     assert (high - low) / 2 == pytest.approx(half_width, abs=0.005), system.name
 
 
-def test_table_3_best_agrees_with_the_paper(released):
+def test_thumb_table_3_best_equals_the_paper(released):
   printed = {name: int(row["best"]) for name, row in _published("thumb_table3.csv").items()}
   assert {system.name: system.best for system in released.systems} == printed
 
 
-def test_other_counts_are_those_recomputed(released):
+def test_thumb_table_3_worst_and_strict_counts_of_the_release(released):
   # shared/thumb/README.md
   counts = {s.name: (s.strictly_best, s.worst, s.strictly_worst) for s in released.systems}
   assert counts == {
@@ -68,7 +68,7 @@ def test_other_counts_are_those_recomputed(released):
   }
 
 
-def test_extremes_count_ties_and_strict_ones_do_not(tmp_path):
+def test_thumb_best_and_worst_count_ties_unlike_strict_counts(tmp_path):
   ratings = _ratings(
     tmp_path,
     ("A", "1", 5, 5), ("B", "1", 4, 4),  # A above
@@ -81,7 +81,7 @@ def test_extremes_count_ties_and_strict_ones_do_not(tmp_path):
   assert (b.best, b.strictly_best, b.worst, b.strictly_worst) == (2, 0, 2, 1)
 
 
-def test_kappa_is_over_captions_that_both_rated(tmp_path):
+def test_thumb_kappa_is_over_captions_rated_by_both(tmp_path):
   # sklearn 1.9.1 cohen_kappa_score([5, 4, 4, 3], [5, 4, 3, 3]): plain and quadratic.
   rows = [("A", str(i), p, 3, "x") for i, p in enumerate([5, 4, 4, 3, 1])]
   rows += [("A", str(i), p, 3, "y") for i, p in enumerate([5, 4, 3, 3])]
@@ -93,25 +93,25 @@ def test_kappa_is_over_captions_that_both_rated(tmp_path):
   assert "Cohen's kappa" in result.terminal()
 
 
-def test_annotators_without_a_common_caption_are_reported(tmp_path):
+def test_thumb_annotators_without_a_common_caption_are_reported(tmp_path):
   result = thumb.evaluate(_ratings(tmp_path, ("A", "1", 5, 5, "x"), ("A", "2", 5, 5, "y")), resamples=0)
   assert not result.agreement
   assert "no two annotators rated the same caption" in result.terminal()
 
 
-def test_resamples_are_seeded(tmp_path):
+def test_thumb_bootstrap_depends_on_the_seed(tmp_path):
   ratings = _ratings(tmp_path, *(("A", str(i), 1 + i % 5, 3) for i in range(20)))
   first, same, other = (thumb.evaluate(ratings, resamples=50, seed=seed) for seed in (1, 1, 2))
   assert first == same and first.systems != other.systems
 
 
-def test_without_resamples_there_are_no_intervals(tmp_path):
+def test_thumb_without_resamples_has_no_intervals(tmp_path):
   result = thumb.evaluate(_ratings(tmp_path, ("A", "1", 5, 5)), resamples=0)
   assert result.systems[0].intervals == {}
   assert " low " not in result.terminal()
 
 
-def test_figure_2_counts_each_rating(tmp_path):
+def test_thumb_histograms_count_each_rating(tmp_path):
   ratings = _ratings(
     tmp_path, ("A", "1", 5, 4, "x"), ("A", "1", 4, 4, "y"), ("B", "1", 5, 1, "x"), ("B", "1", 5, 2, "y")
   )
@@ -121,7 +121,7 @@ def test_figure_2_counts_each_rating(tmp_path):
   assert histograms["Inc"] == {0: [2, 2]}
 
 
-def test_figure_2_of_the_release(released):
+def test_thumb_figure_2_histograms_of_the_release(released):
   # Counted from the file; a bar of the figure is such a number.
   assert released.histograms["P"][5.0] == [294, 304, 333, 346, 421]
   assert released.histograms["R"] == {
@@ -132,7 +132,7 @@ def test_figure_2_of_the_release(released):
   }
 
 
-def test_figure_2_is_drawn(tmp_path):
+def test_thumb_figure_2_is_drawn(tmp_path):
   ratings = _ratings(
     tmp_path, ("A <b>", "1", 5, 4), ("A <b>", "2", 2.5, 4), ("B", "1", 5, 1), ("B", "2", 5, 2)
   )

@@ -1,4 +1,4 @@
-"""The CIDEr row of THumB's Table 4, and correlations of one's own."""
+"""Correlation of metrics with THumB ratings: the CIDEr row of Table 4, and a user's ratings."""
 
 import json
 import pathlib
@@ -41,19 +41,19 @@ def _row(result, pool, digits=2):
 
 
 @pytest.mark.parametrize("tokenizer", ["default", "ptb"])
-def test_table_4_agrees_with_the_paper_for_the_machines(released, tokenizer):
+def test_thumb_table_4_cider_without_human_equals_the_paper(released, tokenizer):
   (result,) = _correlate(released, tokenizer, resamples=0)
   assert _row(result, "without human") == ["0.27", "0.18", "0.33"]
 
 
 @pytest.mark.parametrize("tokenizer", ["default", "ptb"])
-def test_table_4_agrees_with_all_once_identical_references_are_gone(released, tokenizer):
+def test_thumb_table_4_cider_all_systems_without_identical_references(released, tokenizer):
   (result,) = _correlate(released, tokenizer, resamples=0, drop_identical_references=True)
   assert _row(result, "all systems") == ["0.20", "0.12", "0.23"]
   assert result.removed == 39
 
 
-def test_scores_and_correlations_are_those_recomputed_with_pycocoevalcap(released):
+def test_thumb_cider_scores_and_correlations_equal_pycocoevalcap(released):
   # shared/thumb/README.md: PTB tokenizer and CIDEr-D of pycocoevalcap 1.2, each system on its own.
   (result,) = _correlate(released, "ptb", resamples=0)
   assert {system: f"{100 * score:.1f}" for system, score in result.scores.items()} == {
@@ -63,7 +63,7 @@ def test_scores_and_correlations_are_those_recomputed_with_pycocoevalcap(release
   assert _row(result, "all systems", 4) == ["0.2087", "0.1107", "0.2285"]
 
 
-def test_intervals_of_the_total_are_near_the_papers(released):
+def test_thumb_correlation_intervals_are_near_the_paper(released):
   (result,) = _correlate(released, "default", resamples=300)
   cell = result.correlations["all systems"]["pearson"]["total"]
   # The paper prints +0.04 and -0.05; it does not say whether captions or, as here, images are drawn.
@@ -84,7 +84,7 @@ def _need_java():
     pytest.skip("the ptb tokeniser needs Java")
 
 
-def test_captions_of_all_systems_are_pooled(small):
+def test_thumb_correlations_pool_captions_of_all_systems(small):
   ratings, references = small
   (result,) = thumb_correlations.correlate(ratings, references, ["exact"], human="Human", resamples=0)
   exact = [
@@ -99,13 +99,13 @@ def test_captions_of_all_systems_are_pooled(small):
   assert result.captions == {"without human": 12, "all systems": 24}
 
 
-def test_metrics_stand_in_the_order_of_a_table(small):
+def test_thumb_correlations_metrics_are_in_table_order(small):
   results = thumb_correlations.correlate(*small, ["rouge_l", "cider"], resamples=0)
   assert [result.name for result in results] == ["cider", "rouge_l"]
   assert all(list(result.correlations) == ["all systems"] for result in results)
 
 
-def test_a_metric_may_have_words_of_its_own(small):
+def test_thumb_correlations_tokenizer_per_metric(small):
   given = thumb_correlations.correlate(*small, ["rouge_l:char,cider", "bleu:13a"], resamples=0)
   words = {result.name: result.signature.split("|tok:")[1].partition("(")[0] for result in given}
   assert words == {"cider": "default", **{f"bleu_{n}": "13a" for n in (1, 2, 3, 4)}, "rouge_l": "char"}
@@ -113,7 +113,7 @@ def test_a_metric_may_have_words_of_its_own(small):
   assert given[-1].scores == alone.scores and given[-1].signature == alone.signature
 
 
-def test_only_the_human_system_loses_references(small):
+def test_thumb_correlations_drop_identical_references_of_human_only(small):
   ratings, references = small
   kept = thumb_correlations.correlate(ratings, references, ["exact"], human="Human", resamples=0)[0]
   dropped = thumb_correlations.correlate(
@@ -124,7 +124,7 @@ def test_only_the_human_system_loses_references(small):
   assert "identical_references:dropped(Human)" in dropped.signature
 
 
-def test_an_image_must_keep_a_reference(small):
+def test_thumb_correlations_refuse_an_image_without_references(small):
   ratings, references = small
   own = {key: [ratings.captions["Human", key].text.upper()] for key in references}
   with pytest.raises(UsageError, match=r"12 images would be left without references \(the first is '0'\)"):
@@ -143,12 +143,12 @@ def test_an_image_must_keep_a_reference(small):
     ({"drop_identical_references": True}, "--drop_identical_references needs --human=NAME"),
   ],
 )
-def test_bad_choices_are_one_line(small, options, message):
+def test_thumb_correlations_refuse_invalid_options(small, options, message):
   with pytest.raises(UsageError, match=message):
     thumb_correlations.correlate(*small, **options)
 
 
-def test_results_are_shown_beside_the_ratings(small, tmp_path):
+def test_thumb_correlations_are_shown_beside_the_ratings(small, tmp_path):
   ratings, references = small
   metrics = thumb_correlations.correlate(ratings, references, ["cider_d"], human="Human", resamples=20)
   result = thumb.evaluate(ratings, metrics, resamples=20)

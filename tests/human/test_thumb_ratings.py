@@ -1,4 +1,4 @@
-"""THumB ratings and references as they are read."""
+"""THumB files: ratings, annotators, languages and references."""
 
 import json
 
@@ -27,7 +27,7 @@ def _without(*names, **change):
   return {key: value for key, value in {**_ROW, **change}.items() if key not in names}
 
 
-def test_measures_are_systems_by_images(tmp_path):
+def test_thumb_measures_are_systems_by_images(tmp_path):
   ratings = _read(
     tmp_path,
     _ROW,
@@ -41,17 +41,17 @@ def test_measures_are_systems_by_images(tmp_path):
   assert ratings.captions["B", "0"].text == ""
 
 
-def test_no_penalty_has_no_sign(tmp_path):
+def test_thumb_zero_penalty_has_no_sign(tmp_path):
   assert not np.signbit(_read(tmp_path, _ROW).measures["Inc"]).any()
 
 
-def test_annotators_are_averaged(tmp_path):
+def test_thumb_ratings_of_annotators_are_averaged(tmp_path):
   ratings = _read(tmp_path, {**_ROW, "annotator": "x"}, _without("human_score", P=2, annotator="y"))
   assert ratings.annotators == ("x", "y")
   assert ratings.measures["P"] == [[3.5]]
 
 
-def test_one_language_of_several_is_read(tmp_path):
+def test_thumb_ratings_of_a_selected_language(tmp_path):
   rows = [{**_ROW, "language": "en"}, {**_ROW, "language": "de", "hyp": "ein Hund"}]
   ratings = _read(tmp_path, *rows, language="de")
   assert (ratings.language, ratings.left_out) == ("de", 1)
@@ -79,7 +79,7 @@ def test_one_language_of_several_is_read(tmp_path):
     ({"annotator": ["x"]}, "'annotator' is [\"x\"]"),
   ],
 )
-def test_bad_values_name_the_line(tmp_path, change, message):
+def test_thumb_ratings_invalid_values_are_refused_by_line(tmp_path, change, message):
   with pytest.raises(UsageError) as caught:
     _read(tmp_path, {**_ROW, **change})
   assert str(caught.value).startswith(f"{tmp_path}/ratings.jsonl, line 1: {message}")
@@ -87,7 +87,7 @@ def test_bad_values_name_the_line(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("name", ["SYS", "seg_id", "hyp", "P", "R", "Fl", "Inc", "Con"])
-def test_each_member_is_needed(tmp_path, name):
+def test_thumb_ratings_every_field_is_required(tmp_path, name):
   with pytest.raises(UsageError, match=f"line 1: no '{name}'"):
     _read(tmp_path, _without(name))
 
@@ -102,24 +102,24 @@ def test_each_member_is_needed(tmp_path, name):
     (b"{", "line 2: broken JSON"),
   ],
 )
-def test_lines_must_fit_together(tmp_path, second, message):
+def test_thumb_ratings_inconsistent_lines_are_refused(tmp_path, second, message):
   with pytest.raises(UsageError, match=message):
     _read(tmp_path, _ROW, second)
 
 
-def test_annotators_must_have_seen_the_same_caption(tmp_path):
+def test_thumb_ratings_of_different_captions_are_refused(tmp_path):
   with pytest.raises(
     UsageError, match="line 2: the caption of 'A' for image '1' differs from an earlier line"
   ):
     _read(tmp_path, {**_ROW, "annotator": "x"}, {**_ROW, "annotator": "y", "hyp": "a cat"})
 
 
-def test_empty_file_is_refused(tmp_path):
+def test_thumb_ratings_empty_file_is_refused(tmp_path):
   with pytest.raises(UsageError, match="contains no ratings; each line must have SYS"):
     _read(tmp_path)
 
 
-def test_references_are_read_in_both_layouts(tmp_path):
+def test_thumb_references_are_read_in_thumb_and_xm3600_layouts(tmp_path):
   thumb = _write(tmp_path, {"seg_id": "1", "refs": ["a dog", "dog"]}, name="thumb.json")
   released = {"image/key": "1", "en": {"caption": ["a dog", "dog"]}, "de": {"caption": ["Hund"]}}
   xm3600 = _write(tmp_path, released, name="captions.jsonl")
@@ -145,7 +145,7 @@ def test_references_are_read_in_both_layouts(tmp_path):
     ((), "no image"),
   ],
 )
-def test_bad_references_are_one_line(tmp_path, rows, message):
+def test_thumb_references_malformed_are_refused(tmp_path, rows, message):
   with pytest.raises(UsageError, match=message) as caught:
     thumb_ratings.read_references(_write(tmp_path, *rows), ["1"])
   assert str(caught.value).isprintable()

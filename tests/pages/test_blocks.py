@@ -98,14 +98,14 @@ def folder(prepared, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_run(page, folder, capfd, monkeypatch):
+def test_code_blocks_in_docs_run(page, folder, capfd, monkeypatch):
   _run(page, folder, _Session(monkeypatch, capfd))
 
 
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if "test: full" in page.read_text(encoding="utf-8")])
-def test_costly_blocks_run(page, folder, capfd, monkeypatch):
+def test_costly_code_blocks_in_docs_run(page, folder, capfd, monkeypatch):
   _run(page, folder, _Session(monkeypatch, capfd, full=True))
 
 
@@ -134,7 +134,7 @@ def _run(page, folder, session):
       )
 
 
-def test_a_block_that_nobody_handles_fails(folder, capfd, monkeypatch):
+def test_code_block_without_a_handler_fails(folder, capfd, monkeypatch):
   session = _Session(monkeypatch, capfd)
   for text, error in {
     "step 100/200  loss 1.0": "nobody knows how to run `step`",

@@ -1,4 +1,4 @@
-"""captions.csv: one row a caption, with scores and faults."""
+"""captions.csv: a row per caption, with scores and faults."""
 
 import csv
 import io
@@ -51,7 +51,7 @@ def _rows(result):
 
 
 @pytest.mark.parametrize("code", ["en", "de", "ru"])
-def test_the_captions_with_a_fault_are_the_share_in_health(result, code):
+def test_captions_csv_faults_equal_shares_in_health(result, code):
   rows = [row for row in _rows(result) if row["language"] == code]
   captions = [row["caption"] for row in rows]
   faults = [set(row["faults"].split(";")) - {""} for row in rows]
@@ -76,7 +76,7 @@ def test_the_captions_with_a_fault_are_the_share_in_health(result, code):
     assert [captions[row] for row, names in enumerate(faults) if "refusal" in names] == [_BAD[15]]
 
 
-def test_scores_are_those_of_the_image_at_the_scale_of_the_table(result):
+def test_captions_csv_scores_are_image_scores_at_the_table_scale(result):
   for code, of_language in result.statistics.items():
     rows = [row for row in _rows(result) if row["language"] == code]
     assert [row["image/key"] for row in rows] == list(of_language.keys)
@@ -92,6 +92,6 @@ def test_scores_are_those_of_the_image_at_the_scale_of_the_table(result):
     ("\uff1d1", "'\uff1d1"), ("a = b", "a = b"), ('one\n"two", three', 'one\n"two", three'), ("'a", "'a"),
   ],
 )  # fmt: skip
-def test_no_cell_is_a_formula_of_a_spreadsheet(caption, written):
+def test_captions_csv_escapes_spreadsheet_formulas(caption, written):
   (row,) = _rows(score({"-1": {"en": ["a dog"]}}, {"-1": {"en": caption}}, metrics="exact"))
   assert (row["image/key"], row["caption"]) == ("'-1", written)

@@ -1,4 +1,4 @@
-"""The pictures of the pages: all are made by a script, say what they show, and come in two palettes and two widths."""
+"""Images of the docs: made by scripts, with alt texts, in two palettes and two widths."""
 
 import importlib.util
 import pathlib
@@ -40,17 +40,17 @@ def _shown(page):
   return _SHOWN.findall(text) + [(alt[1] if alt else "", source[1] if source else "") for alt, source in tags]
 
 
-def test_the_folder_holds_what_the_scripts_make():
+def test_docs_images_folder_equals_the_output_of_scripts():
   made = {*pictures.files(), *plots.files()}
   assert {path.name for path in IMAGES.iterdir()} == made
 
 
-def test_the_pictures_of_all_pages_are_small():
+def test_docs_images_total_size_is_limited():
   assert sum(path.stat().st_size for path in IMAGES.iterdir()) < 1_500_000
 
 
 @each_page
-def test_a_picture_of_a_page_is_made_by_a_script_and_says_what_it_shows(page):
+def test_docs_images_are_made_by_scripts_and_have_alt_texts(page):
   for alt, source in _shown(page):
     path = page.parent / source.partition("#")[0]
     assert path.is_file(), source
@@ -58,26 +58,26 @@ def test_a_picture_of_a_page_is_made_by_a_script_and_says_what_it_shows(page):
     assert len(alt.split()) >= 4, f"{source}: {alt!r} does not say what it shows"
 
 
-def test_every_picture_is_on_a_page():
+def test_docs_images_are_all_used():
   on_pages = {_ENDING.sub("", pathlib.Path(source).stem) for page in PAGES for _, source in _shown(page)}
   doors = {name for name in pictures.PICTURES if name.startswith("door_")}
   assert {*pictures.PICTURES, *plots.PLOTS} - doors <= on_pages
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_has_its_sizes(name):
+def test_docs_images_have_declared_sizes(name):
   for ending, (width, height, scale) in pictures.PICTURES[name].sizes.items():
     for dark in ("", "-dark"):
       with Image.open(IMAGES / f"{name}{ending}{dark}.webp") as image:
         assert image.size == (round(width * scale), round(height * scale))
 
 
-def test_plots_are_what_the_results_give():
+def test_docs_plots_equal_the_benchmark_results():
   for name, text in plots.files().items():
     assert (IMAGES / name).read_text(encoding="utf-8") == text, "run python .ci/plots.py"
 
 
-def test_a_plot_has_a_mark_for_each_measured_point():
+def test_plot_has_a_mark_per_measured_point():
   plot = plots.Lines("t", "x", "y", [plots.Series("a", [(1, 10), (10, 1000), (100, 100)], 2)])
   svg = plots.draw(plot, 720, plots._PALETTES[""])
   marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.5" fill="(\S+)"', svg)
@@ -88,7 +88,7 @@ def test_a_plot_has_a_mark_for_each_measured_point():
   assert [mark[2] == "none" for mark in (first, second, third)] == [False, False, True]
 
 
-def test_a_picture_is_shown_in_the_width_and_palette_of_the_reader(tmp_path):
+def test_docs_hook_selects_image_width_and_palette(tmp_path):
   (tmp_path / "images").mkdir()
   for name in ("a.webp", "a-dark.webp", "a-400.webp", "a-400-dark.webp", "b.webp"):
     (tmp_path / "images" / name).touch()
@@ -104,13 +104,13 @@ def test_a_picture_is_shown_in_the_width_and_palette_of_the_reader(tmp_path):
 
 
 @each_page
-def test_a_drawing_says_what_it_shows(page):
+def test_mermaid_diagrams_have_accessible_descriptions(page):
   for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
     assert re.search(r"^\s*accDescr: \w+", block, re.MULTILINE), block[:60]
 
 
 @each_page
-def test_mermaid_is_drawn_at_build_time_from_nothing_else(page):
+def test_mermaid_is_drawn_at_build_time_without_external_resources(page):
   text = page.read_text(encoding="utf-8")
   if not (blocks := _BLOCK.findall(text)):
     return

@@ -1,4 +1,4 @@
-"""The figures of --plot: what they show, their size, their fonts, and that the same scores give the same bytes."""
+"""Figures of --plot: bars, sizes, fonts and reproducible bytes."""
 
 import re
 
@@ -33,7 +33,7 @@ def _paths(svg, group):
   return [np.array(re.findall(r"-?[\d.]+", path), float).reshape(-1, 2) for path in found]
 
 
-def test_bars_have_the_height_of_the_scores(tmp_path):
+def test_plot_bar_heights_equal_the_scores(tmp_path):
   table = _table(("de", "en", "th"), intervals={"de": {"cider": (0.1, 0.3)}}, scale=100)
   svg = _written(tmp_path / "a.svg", plot.write_scores, table).decode()
   heights = [np.ptp(points[:, 1]) for points in _paths(svg, "patch")[2:6]]  # behind those of figure and axes
@@ -43,7 +43,7 @@ def test_bars_have_the_height_of_the_scores(tmp_path):
 
 
 @pytest.mark.parametrize("codes, width", [(("de", "en"), 3.03), (languages.LANGUAGES, 6.3)])
-def test_a_figure_is_as_wide_as_a_column_or_as_two(tmp_path, codes, width):
+def test_plot_width_is_a_single_or_double_column(tmp_path, codes, width):
   svg = _written(tmp_path / "a.svg", plot.write_scores, _table(codes)).decode()
   assert float(re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)[1]) == pytest.approx(72 * width)
 
@@ -57,7 +57,7 @@ def _system(shift):
   return System(score_table.Table.of_rows(_SIGNATURE, rows), scores)
 
 
-def test_differences_stand_above_and_below_the_zero_line(tmp_path):
+def test_plot_differences_are_above_and_below_zero(tmp_path):
   systems = {"base": _system(0), "$ours$": _system(1), "theirs": _system(2)}
   comparison = compare(systems, resamples=20)
   svg = _written(tmp_path / "a.svg", plot.write_differences, comparison).decode()
@@ -75,7 +75,7 @@ def test_differences_stand_above_and_below_the_zero_line(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf"])
-def test_same_scores_give_the_same_bytes_with_text_as_text(tmp_path, suffix, monkeypatch):
+def test_plot_bytes_are_reproducible_with_text_as_text(tmp_path, suffix, monkeypatch):
   first = _written(tmp_path / f"a.{suffix}", plot.write_scores, _table(("de", "en")))
   monkeypatch.setenv("MPLBACKEND", "TkAgg")  # no display is needed
   assert _written(tmp_path / f"b.{suffix}", plot.write_scores, _table(("de", "en"))) == first
@@ -86,7 +86,7 @@ def test_same_scores_give_the_same_bytes_with_text_as_text(tmp_path, suffix, mon
 @pytest.mark.parametrize(
   "path, has_matplotlib, message", [("a.png", True, r"\.svg or \.pdf"), ("a.svg", False, r"'\.\[plot\]'")]
 )
-def test_a_figure_that_cannot_be_written_is_refused_before_files_are_read(
+def test_plot_refuses_an_unsupported_file_before_reading_inputs(
   tmp_path, monkeypatch, path, has_matplotlib, message
 ):
   monkeypatch.setattr(extras, "absent", lambda modules: [] if has_matplotlib else list(modules))

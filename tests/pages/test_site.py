@@ -1,4 +1,4 @@
-"""The site as a reader has it: search leads to the right page, and code fits its column."""
+"""The docs site: search results, and code that fits its column."""
 
 import json
 import pathlib
@@ -56,27 +56,27 @@ def site(tmp_path_factory):
 @pytest.mark.parametrize(
   "page", [page for page in PAGES if page.name not in OF_OTHERS], ids=lambda page: page.name
 )
-def test_no_line_of_code_is_wider_than_its_column(page):
+def test_docs_code_lines_fit_the_column(page):
   for block in blocks.of_page(page):
     if block.language != "mermaid":
       for line in block.text.splitlines():
         assert len(line) <= COLUMNS, f"{block.where}: {line}"
 
 
-def test_search_leads_to_the_right_page(site, page):
+def test_docs_search_finds_the_right_page(site, page):
   (worker,) = (site / "assets/javascripts/workers").glob("search.*.min.js")
   index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
   found = page.evaluate(_SEARCH, [worker.read_text(encoding="utf-8"), index, [*FIRST]])
   assert {query: (pages or [""])[0] for query, pages in found.items()} == FIRST
 
 
-def test_the_reference_of_the_api_ranks_below_the_pages():
+def test_docs_api_reference_ranks_below_pages_in_search():
   for page in (ROOT / "docs/reference").glob("*.md"):
     assert page.read_text(encoding="utf-8").startswith("---\nsearch:\n  boost: 0.1\n---\n"), page.name
 
 
 @pytest.mark.parametrize("name", ["index.html", "scoring/index.html", "pods/index.html"])
-def test_code_fits_at_1300_pixels_and_scrolls_at_400(site, page, name):
+def test_docs_code_fits_at_1300_pixels_and_scrolls_at_400(site, page, name):
   page.set_viewport_size({"width": 1300, "height": 900})
   page.goto((site / name).as_uri(), wait_until="domcontentloaded")
   for wide in (True, False):

@@ -1,4 +1,4 @@
-"""`xmcap published babel-imagenet` on the authors' result files, and on files that were changed."""
+"""`xmcap published babel-imagenet` on the authors' result files, and on changed or missing files."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ needs_results = pytest.mark.skipif(
 
 
 @needs_results
-def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
+def test_babel_imagenet_printed_cells_equal_the_result_files(tmp_path, capsys):
   assert cli.main(["published", "babel-imagenet", f"--results={_RESULTS}", f"--out={tmp_path}"]) == 0
   found = babel_imagenet.recompute(_RESULTS)
   counts = {
@@ -47,7 +47,7 @@ def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
 
 
 @needs_results
-def test_correlations_have_the_known_digits():
+def test_babel_imagenet_pearson_correlations():
   pearson = by_table(babel_imagenet.recompute(_RESULTS))["Pearson, text to picture and accuracy"]
   assert {row.what: round(row.computed, 4) for row in pearson} == {
     "xflickrco (n 88)": 0.6726,
@@ -57,7 +57,7 @@ def test_correlations_have_the_known_digits():
 
 
 @needs_results
-def test_a_changed_cell_and_a_missing_file_are_named(tmp_path, capsys):
+def test_babel_imagenet_names_a_changed_cell_and_a_missing_file(tmp_path, capsys):
   shutil.copytree(_RESULTS, tmp_path / "results", copy_function=shutil.copyfile)
   file = tmp_path / "results/babel-imagenet/siglip-vitb16.json"
   held = json.loads(file.read_text())
@@ -71,7 +71,7 @@ def test_a_changed_cell_and_a_missing_file_are_named(tmp_path, capsys):
   assert "absent: " in text and "xtd/siglip-vitb16.json (mSigLIP)" in text
 
 
-def test_another_folder_or_file_is_refused(tmp_path, capsys):
+def test_babel_imagenet_refuses_other_folders_and_files(tmp_path, capsys):
   assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
   assert "no result file of Babel-ImageNet" in capsys.readouterr().err
   (tmp_path / "babel-imagenet").mkdir()
@@ -81,7 +81,7 @@ def test_another_folder_or_file_is_refused(tmp_path, capsys):
 
 
 @needs_results
-def test_the_gain_by_prompts_has_the_known_range():
+def test_babel_imagenet_gains_by_prompts_are_in_the_published_range():
   """By group 1.5 to 3.3 points for mSigLIP, and 10 to 15 for M-CLIP, whose labels alone are scored by dot products."""
   gains = {row.what: row.computed for row in babel_imagenet.gains(_RESULTS)}
   assert len(gains) == 40

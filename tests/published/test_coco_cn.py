@@ -1,4 +1,4 @@
-"""`xmcap published coco-cn` on the authors' outputs, and on files that were changed."""
+"""`xmcap published coco-cn` on the authors' outputs, and on changed or missing files."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from xmcap.published import coco_cn
 
 
 @files.needs_files
-def test_the_captioning_table_comes_out_of_the_outputs(tmp_path, capsys):
+def test_coco_cn_table_8_equals_the_released_outputs(tmp_path, capsys):
   assert cli.main(["published", "coco-cn", f"--results={files.FOLDER}", f"--out={tmp_path}"]) == 0
   tables = by_table(coco_cn.recompute(files.FOLDER))
   deviating = {table: [row.what for row in rows if not row.equal] for table, rows in tables.items()}
@@ -22,7 +22,7 @@ def test_the_captioning_table_comes_out_of_the_outputs(tmp_path, capsys):
   assert "Table 8: COCO-CN, METEOR: printed 27.2, computed 27.1" in capsys.readouterr().out
 
 
-def test_the_repository_of_the_outputs_is_read_as_it_is(tmp_path):
+def test_coco_cn_reads_the_results_viewer_repository(tmp_path):
   """COCO-CN-Results-Viewer has the references in Data/COCO and five systems in Data/Systems: 20 cells."""
   captions = {8: "一个 女人 在 街道 上", 14: "两 只 狗"}
   references, outputs = tmp_path / "Data" / "COCO", tmp_path / "Data" / "Systems"
@@ -45,7 +45,7 @@ def test_the_repository_of_the_outputs_is_read_as_it_is(tmp_path):
 
 
 @files.needs_files
-def test_a_missing_system_is_named(tmp_path, capsys):
+def test_coco_cn_names_a_missing_system(tmp_path, capsys):
   for path in files.FOLDER.iterdir():
     if "seqlearn" not in path.name:
       shutil.copyfile(path, tmp_path / path.name)
@@ -53,7 +53,7 @@ def test_a_missing_system_is_named(tmp_path, capsys):
   assert "absent: " in (text := capsys.readouterr().out) and "result_seqlearn.txt" in text
 
 
-def test_another_folder_or_file_is_refused(tmp_path, capsys):
+def test_coco_cn_refuses_other_folders_and_files(tmp_path, capsys):
   assert cli.main(["published", "coco-cn", f"--results={tmp_path}"]) == 2
   assert "no outputs of COCO-CN" in capsys.readouterr().err
   (tmp_path / files.REFERENCES.name).write_text(

@@ -1,4 +1,4 @@
-"""The form of `xmcap published`, and XM3600 in it."""
+"""Recomputed numbers and tables of `xmcap published`: rounding, deviations, and XM3600."""
 
 import csv
 import json
@@ -24,12 +24,12 @@ from xmcap.published.findings import RecomputedNumber, RecomputedTable
     ("0.5", float("nan"), 9.0, "deviating"),
   ],
 )
-def test_the_printed_digits_say_what_is_equal(printed, computed, slack, state):
+def test_recomputed_number_is_equal_rounded_or_deviating(printed, computed, slack, state):
   row = RecomputedNumber("T", "cell", printed, computed, slack)
   assert state == ("equal" if row.equal else "rounded" if row.rounded else "deviating")
 
 
-def test_each_deviation_is_listed_with_its_reason(tmp_path):
+def test_recomputed_table_lists_each_deviation_with_its_reason(tmp_path):
   rows = (
     RecomputedNumber("T", "a", "1.0", 1.04),
     RecomputedNumber("T", "b", "1.0", 1.2, reason="a slip"),
@@ -48,7 +48,7 @@ def test_each_deviation_is_listed_with_its_reason(tmp_path):
   assert "a slip" in (tmp_path / "published.md").read_text()
 
 
-def test_xm3600_comes_out_of_its_own_tables(capsys):
+def test_xm3600_paper_numbers_are_recomputed_from_its_tables(capsys):
   assert cli.main(["published", "xm3600"]) == 0
   assert "Kendall ALL, xm600: printed 0.69, computed 0.69528" in capsys.readouterr().out
   counts = {
@@ -66,7 +66,7 @@ def test_xm3600_comes_out_of_its_own_tables(capsys):
   }
 
 
-def test_table_1_stands_beside_a_release(tmp_path):
+def test_xm3600_table_1_is_recomputed_from_a_release(tmp_path):
   lines = [
     {"image/key": "a", "image/locale": "en", "en": {"caption": ["a dog", "one big dog"]}},
     {"image/key": "b", "image/locale": "en", "en": {"caption": ["x"]}, "zh": {"caption": ["一只狗"]}},
@@ -84,7 +84,7 @@ def test_table_1_stands_beside_a_release(tmp_path):
   )
 
 
-def test_the_drafts_correlations_count_each_comparison_once(capsys):
+def test_xm3600_draft_correlations_count_each_comparison_once(capsys):
   assert cli.main(["published", "xm3600-draft"]) == 0
   text = capsys.readouterr().out
   # numpy 2: Pearson's of the columns and of their signs; scipy 1.17: Spearman's, Kendall's tau-b.

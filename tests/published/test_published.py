@@ -1,4 +1,4 @@
-"""The tables of the XM3600 paper."""
+"""The published tables of XM3600 and its baselines, against their transcription."""
 
 import pathlib
 
@@ -20,27 +20,27 @@ _TABLES = sorted(
 
 
 @pytest.mark.parametrize("table", _TABLES, ids=lambda table: table.stem)
-def test_tables_equal_the_transcription(table):
+def test_published_tables_equal_the_transcription(table):
   if not _PAPER.is_dir():
     pytest.skip("the transcribed tables are not beside this checkout (../shared/paper)")
   assert table.read_bytes() == (_PAPER / table.name).read_bytes()
 
 
-def test_the_drafts_table_equals_the_transcription():
+def test_published_draft_table_equals_the_transcription():
   transcribed = _PAPER.parent / "field/papers/draft_table5.csv"
   if not transcribed.is_file():
     pytest.skip("the transcribed table is not beside this checkout (../shared/field/papers)")
   assert (pathlib.Path(papers.__file__).parent / f"{_DRAFT}.csv").read_text() == transcribed.read_text()
 
 
-def test_rows_keep_the_printed_digits():
+def test_published_rows_keep_the_printed_digits():
   rows = papers.read("xm3600_table6_correlations")
   assert rows[1] == {"coefficient": "Spearman", "langs": "ALL", "n": "130", "xm600": "0.87", "xm3600": "0.92",
                      "coco_dev": "0.30"}  # fmt: skip
 
 
 @pytest.mark.parametrize("model, english", [("BB+CC", 0.584), ("BB", 0.297), ("Bg", 0.337), ("Lg", 0.343)])
-def test_each_model_has_the_35_trained_languages(model, english):
+def test_published_models_have_the_35_trained_languages(model, english):
   # Table 4 of the paper prints the English values once more.
   rows = papers.table_rows(model)
   assert set(rows) == set(languages.TRAINED)
@@ -49,7 +49,7 @@ def test_each_model_has_the_35_trained_languages(model, english):
 
 # The means that are printed beside them: Tables 5 and 26 of Centurio's paper, Table 9 of the Gemini 1.0 report.
 @pytest.mark.parametrize("baseline, mean", [("centurio", "all but en"), ("gemini", "mean")])
-def test_scores_of_languages_have_the_printed_means(baseline, mean):
+def test_published_language_scores_have_the_printed_means(baseline, mean):
   rows = {row["model"]: row for row in papers.read(papers.LANGUAGE_ROWS[baseline])}
   for model, scores in papers.language_rows(baseline).items():
     values = [score for code, score in scores.items() if code != "en" or baseline == "gemini"]

@@ -11,7 +11,7 @@ from xmcap.published import thumb
 _THUMB = pathlib.Path(__file__).parents[3] / "shared" / "thumb"
 
 
-def test_the_release_gives_the_printed_cells():
+def test_thumb_tables_equal_the_released_ratings():
   if not _THUMB.is_dir():
     pytest.skip("the released ratings are not beside this checkout (../shared/thumb)")
   found = thumb.recompute(_THUMB, resamples=200)
@@ -28,6 +28,6 @@ def test_the_release_gives_the_printed_cells():
   assert all(row.why for row in found.deviations if row is not odd)
 
 
-def test_a_folder_without_the_files_is_refused(tmp_path):
+def test_thumb_tables_refuse_a_folder_without_ratings(tmp_path):
   with pytest.raises(UsageError, match="no mscoco_THumB-1.0.jsonl; give the folder 'mscoco'"):
     thumb.recompute(tmp_path)

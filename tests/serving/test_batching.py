@@ -1,4 +1,4 @@
-"""Requests that come together share calls."""
+"""Batching of caption requests (Batcher): shared calls, program shapes, seeds, timeouts and errors."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +54,7 @@ def run(captioner, batching, *requests, seconds=30, on_their_way=1, most=0):
   return asyncio.run(main())
 
 
-def test_requests_of_one_search_share_a_call():
+def test_batcher_requests_of_the_same_search_share_a_call():
   captioner = Noting()
   found = run(captioner, Batching(0.1, 4, 2), (1, ["en"]), (2, ["th", "ar"]), (3, ["he"]), (4, ["en"], "b"))
   assert [(numbers, search) for numbers, _, search in captioner.calls] == [([1, 2, 3, 3], "g"), ([4], "b")]
@@ -62,25 +62,25 @@ def test_requests_of_one_search_share_a_call():
   assert found[2:] == [[("he", "he 3 4 g")], [("en", "en 4 1 b")]]
 
 
-def test_a_full_call_waits_for_nobody():
+def test_batcher_full_batch_starts_without_waiting():
   captioner = Noting()
   run(captioner, Batching(3600, 2, 1), (1, ["en"]), (2, ["en"]))
   assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2]]
 
 
-def test_who_is_alone_waits_for_nobody():
+def test_batcher_lone_request_starts_without_waiting():
   captioner = Noting()
   run(captioner, Batching(3600, 4, 1), (1, ["en"]), (2, ["en"]), on_their_way=0)
   assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 2, 2]]
 
 
-def test_a_request_with_a_seed_has_calls_of_its_own():
+def test_batcher_request_with_a_seed_has_a_call_of_its_own():
   captioner = Noting()
   run(captioner, Batching(0.1, 4, 1), (1, ["en"], "g", 7), (2, ["en"]), (3, ["en"], "g", 7), (4, ["en"]))
   assert [numbers for numbers, _, _ in captioner.calls] == [[1], [2, 4, 4, 4], [3]]
 
 
-def test_a_long_request_takes_turns_with_others():
+def test_batcher_long_request_alternates_with_others():
   captioner = Noting()
   all_codes = list(LANGUAGES)
   found = run(captioner, Batching(0, 1, 4), (1, all_codes), (2, ["en"]))
@@ -88,7 +88,7 @@ def test_a_long_request_takes_turns_with_others():
   assert [code for code, _ in found[0]] == all_codes
 
 
-def test_calls_have_few_shapes():
+def test_batcher_call_shapes_are_those_compiled():
   batching = Batching(0.05, 16, 4)
   assert batching.shapes() == [(1, 1), (1, 4), (4, 1), (4, 4), (16, 1), (16, 4)]
   captioner = Noting()
@@ -101,18 +101,18 @@ def test_calls_have_few_shapes():
   assert {(len(numbers), width) for numbers, width, _ in captioner.calls} <= set(batching.shapes())
 
 
-def test_a_call_has_no_more_pictures_than_there_are_programs_for():
+def test_batcher_call_has_at_most_the_images_of_compiled_programs():
   captioner = Noting()
   run(captioner, Batching(0.1, 16, 1), *((number, ["en"]) for number in range(1, 7)), most=4, on_their_way=0)
   assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 3, 4], [5, 6, 6, 6]]
 
 
-def test_an_error_is_that_of_all_in_the_call_and_of_no_other():
+def test_batcher_error_of_a_call_fails_only_its_requests():
   found = run(Noting(), Batching(0.05, 4, 2), (13, ["en"]), (1, ["en"]), (2, ["en"], "b"))
   assert [getattr(one, "status", 200) for one in found] == [500, 500, 200]
 
 
-def test_a_request_whose_time_is_up_leaves():
+def test_batcher_request_timeout_is_504_and_ends_its_decoding():
   captioner = Noting(delay=0.2)
   found = run(captioner, Batching(0, 1, 1), (1, ["en", "th", "ar"]), seconds=0.3)
   assert isinstance(found[0], Refused) and found[0].status == 504
@@ -120,12 +120,12 @@ def test_a_request_whose_time_is_up_leaves():
 
 
 @pytest.mark.parametrize("pictures, languages", [(1, 1), (3, 36), (64, 4)])
-def test_shapes_reach_the_most(pictures, languages):
+def test_batching_shapes_reach_the_maximum_of_images_and_languages(pictures, languages):
   shapes = Batching(0, pictures, languages).shapes()
   assert shapes[-1] == (pictures, languages) and len(set(shapes)) == len(shapes)
 
 
-def test_a_request_is_decoded_though_nobody_takes_its_captions():
+def test_batcher_decodes_a_request_whose_captions_are_not_consumed():
   async def main():
     with ThreadPoolExecutor(1) as device:
       batcher = Batcher(device, Batching(0.0, 4, 2), lambda: 1, lambda *call: None)

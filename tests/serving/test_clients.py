@@ -1,4 +1,4 @@
-"""Clients that open connections and do not read, or do not ask."""
+"""Slow, idle and malformed clients of `xmcap serve`: limits on connections, sends, uploads and request heads."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ def is_ended(connection, data):
     return True
 
 
-def test_the_connection_of_a_client_that_does_not_read_ends():
+def test_server_closes_the_connection_of_a_client_that_does_not_read():
   asked = request(path="/page.js", method="GET")
   with (
     servers.fake(send_seconds=0.5) as server,
@@ -56,7 +56,7 @@ def test_the_connection_of_a_client_that_does_not_read_ends():
     until(lambda: is_ended(connection, asked), 60)
 
 
-def test_others_are_answered_while_a_client_does_not_read():
+def test_server_answers_others_while_a_client_does_not_read():
   asked = request(servers.picture(), "/v1/captions?languages=all&stream=true")
   with (
     servers.fake(queue=1, send_seconds=60) as server,
@@ -69,7 +69,7 @@ def test_others_are_answered_while_a_client_does_not_read():
     until(lambda: server.ask(servers.picture()).status == 200)
 
 
-def test_idle_connections_make_room():
+def test_server_closes_idle_connections_at_the_limit():
   with servers.fake(descriptors=260, idle_seconds=60) as server, contextlib.ExitStack() as stack:
     for _ in range(400):
       stack.enter_context(contextlib.closing(connected(server)))
@@ -80,7 +80,7 @@ def test_idle_connections_make_room():
     assert "too many open files" not in server.process.communicate(timeout=30)[1]
 
 
-def test_connections_beyond_the_limit_are_refused_if_all_are_busy():
+def test_server_refuses_connections_beyond_the_limit_with_503():
   with servers.fake(delay=1.0, descriptors=200, idle_seconds=60) as server, contextlib.ExitStack() as stack:
     busy = [stack.enter_context(contextlib.closing(connected(server))) for _ in range(8)]  # 200 - 128 - 64
     for connection in busy:
@@ -94,7 +94,7 @@ def test_connections_beyond_the_limit_are_refused_if_all_are_busy():
     assert all(connection.recv(4096).startswith(b"HTTP/1.1 200 ") for connection in busy)
 
 
-def test_clients_that_do_not_read_make_room():
+def test_server_closes_connections_that_do_not_read_at_the_limit():
   asked = request(path="/page.js", method="GET") * 9
   with (
     servers.fake(descriptors=200, idle_seconds=60, send_seconds=60) as server,
@@ -109,7 +109,7 @@ def test_clients_that_do_not_read_make_room():
     assert server.ask(servers.picture()).status == 200
 
 
-def test_the_slowest_picture_makes_room():
+def test_server_drops_the_slowest_upload_when_the_queue_is_full():
   with servers.fake(queue=2, upload_seconds=60) as server, contextlib.ExitStack() as stack:
     slow, slower = [stack.enter_context(contextlib.closing(connected(server))) for _ in range(2)]
     slow.sendall(request(bytes(1000))[:-1])
@@ -130,7 +130,7 @@ def server():
     yield running
 
 
-def test_a_client_that_has_said_all_gets_its_answer(server):
+def test_server_answers_a_half_closed_connection(server):
   with contextlib.closing(connected(server)) as connection:
     connection.sendall(request(servers.picture(50)))
     connection.shutdown(socket.SHUT_WR)
@@ -139,7 +139,7 @@ def test_a_client_that_has_said_all_gets_its_answer(server):
 
 
 @pytest.mark.parametrize("where", ["path", "query", "header", "method", "megabyte"])
-def test_a_large_head_in_one_piece_is_refused(server, where):
+def test_server_refuses_an_oversized_request_head(server, where):
   large = "x" * 20_000
   asked = {
     "path": request(path=f"/{large}", method="GET"),
@@ -156,7 +156,7 @@ def test_a_large_head_in_one_piece_is_refused(server, where):
   assert "error" in json.loads(came.partition(b"\r\n\r\n")[2])
 
 
-def test_every_error_is_a_line_of_json(server):
+def test_server_errors_are_one_line_of_json(server):
   for answer in (
     server.get("/nothing"),
     server.get("/", Host="elsewhere.example"),
@@ -177,5 +177,5 @@ def test_every_error_is_a_line_of_json(server):
     ("", ""),
   ],
 )
-def test_the_name_of_a_host(host, name):
+def test_host_header_is_parsed_into_a_name(host, name):
   assert app_lib._name(host) == name

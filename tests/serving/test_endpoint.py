@@ -1,4 +1,4 @@
-"""The endpoint: what it takes, what it answers, and its description."""
+"""The HTTP API of `xmcap serve`: /v1/captions, /v1/model, OpenAPI, metrics, origins and errors."""
 
 import json
 
@@ -17,7 +17,7 @@ def server():
     yield running
 
 
-def test_captions_in_the_order_of_the_languages(server):
+def test_captions_endpoint_keeps_the_order_of_languages(server):
   answer = server.ask(servers.picture(50), languages="th,en,ar")
   assert answer.status == 200
   assert answer.json["search"] == "greedy"
@@ -25,23 +25,23 @@ def test_captions_in_the_order_of_the_languages(server):
   assert answer.json["captions"]["ar"] == "ar 50 1 greedily"
 
 
-def test_each_search_by_its_name(server):
+def test_captions_endpoint_search_by_name(server):
   for name, words in {"greedy": "greedily", "beam:4": "by beams", "sample": "by chance at 1.0"}.items():
     assert server.ask(servers.picture(), search=name).json["captions"]["en"].endswith(words)
 
 
-def test_each_request_draws_at_its_own_temperature_from_its_own_seed(server):
+def test_captions_endpoint_sample_temperature_and_seed(server):
   asked = {"search": "sample", "temperature": "0.7", "seed": "7", "languages": "en,th,ar"}
   drawn = server.ask(servers.picture(), **asked).json["captions"]
   assert drawn == {code: f"{code} 99 1 by chance at 0.7 from 7" for code in ("en", "th", "ar")}
   assert server.get("/v1/model").json["drawing"] == ["sample"]
 
 
-def test_all_languages_once(server):
+def test_captions_endpoint_languages_all(server):
   assert list(server.ask(servers.picture(), languages="all").json["captions"]) == list(languages.LANGUAGES)
 
 
-def test_a_model_offers_its_own_languages_and_warns_of_others():
+def test_model_endpoint_lists_trained_languages_and_warns_of_others():
   own = ["fa", "quz", "ca"]
   with servers.fake(own=own) as server:
     about, described = server.get("/v1/model").json, json.dumps(server.get("/openapi.json").json)
@@ -65,7 +65,7 @@ def test_a_model_offers_its_own_languages_and_warns_of_others():
     )
 
 
-def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of():
+def test_captions_endpoint_warns_of_out_of_distribution_images():
   unlike = (
     "the picture may be unlike the pictures that the model knows: mean token probability 0.20, while 98% of the"
     " pictures of its evaluation have 0.50 or more"
@@ -91,7 +91,7 @@ def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of():
     ((), (), tuple(languages.LANGUAGES), (), ("en",)),
   ],
 )
-def test_the_languages_that_a_server_was_told_to_offer(own, chosen, trained, untrained, unasked):
+def test_served_model_trained_and_untrained_languages(own, chosen, trained, untrained, unasked):
   model = ServedModel("m", 8, {"greedy": None}, own, chosen)
   assert (model.trained, model.untrained, model.unasked) == (trained, untrained, unasked)
   assert model.languages_of("all") == (chosen or tuple(languages.LANGUAGES))
@@ -103,7 +103,7 @@ def test_the_languages_that_a_server_was_told_to_offer(own, chosen, trained, unt
   assert bool(model.warning(chosen)) == bool(untrained)
 
 
-def test_a_stream_has_a_line_a_caption(server):
+def test_captions_endpoint_streams_a_json_line_per_caption(server):
   answer = server.ask(servers.picture(50), languages="en,he,th", stream="true")
   assert answer.headers["content-type"] == "application/x-ndjson"
   assert [json.loads(line) for line in answer.data.decode().splitlines()] == [
@@ -127,19 +127,19 @@ def test_a_stream_has_a_line_a_caption(server):
     ({"url": "http://localhost/a.jpg"}, "unknown parameter 'url'"),
   ],
 )
-def test_a_wrong_parameter_is_one_line(server, parameters, words):
+def test_captions_endpoint_refuses_invalid_parameters(server, parameters, words):
   answer = server.ask(servers.picture(), **parameters)
   assert answer.status == 400 and words in answer.error
 
 
-def test_a_failed_call_is_one_line_and_the_next_one_works(server):
+def test_captions_endpoint_failed_call_is_500_and_the_next_succeeds(server):
   answer = server.ask(servers.picture(13))
   assert answer.status == 500 and "thirteen is unlucky" in answer.error
   assert json.loads(server.ask(servers.picture(13), stream="true").data) == {"error": answer.error}
   assert server.ask(servers.picture()).status == 200
 
 
-def test_pages_of_strangers_may_not_ask(server):
+def test_server_refuses_foreign_origins_and_hosts(server):
   for origin in ("http://stranger.example", "null", "http://["):
     assert "another origin" in server.ask(servers.picture(), {"Origin": origin}).error
   assert server.ask(servers.picture(), {"Origin": server.address}).status == 200
@@ -149,11 +149,11 @@ def test_pages_of_strangers_may_not_ask(server):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
-def test_a_server_for_this_machine_alone_knows_its_host_names(host):
+def test_allowed_hosts_of_a_loopback_server(host):
   assert "*" not in server_lib.hosts(host) and server_lib.hosts("0.0.0.0") == server_lib.hosts("::") == ["*"]
 
 
-def test_the_description_says_what_there_is(server):
+def test_openapi_describes_every_endpoint(server):
   described = server.get("/openapi.json").json
   for path, methods in described["paths"].items():
     for method, what in methods.items():
@@ -179,13 +179,13 @@ def _references(value):
       yield from _references(part)
 
 
-def test_other_paths_and_methods_are_one_line(server):
+def test_server_unknown_path_is_404_and_wrong_method_405(server):
   assert server.get("/../../etc/passwd").status == 404
   assert "Not Found" in server.get("/nothing").error
   assert server.get("/v1/captions").status == 405
 
 
-def test_metrics_count(server):
+def test_metrics_endpoint_counts_requests_and_captions(server):
   before = server.metric('xmcap_requests_total{status="200"}'), server.metric("xmcap_captions_total")
   server.ask(servers.picture(), languages="en,th,ar")
   after = server.metric('xmcap_requests_total{status="200"}'), server.metric("xmcap_captions_total")

@@ -1,4 +1,4 @@
-"""Hostile uploads are refused in one line, and the server goes on."""
+"""Limits on uploads to `xmcap serve`: decompression bombs, sizes, slow bodies, timeouts and full queues."""
 
 import asyncio
 import contextlib
@@ -66,7 +66,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_is_no_picture_or_too_large_a_one_is_one_line(server, name):
+def test_upload_of_a_bomb_or_non_image_is_422(server, name):
   began = time.monotonic()
   answer = server.ask(BOMBS[name])
   assert answer.status == 422 and not answer.error.startswith("picture")
@@ -74,19 +74,19 @@ def test_what_is_no_picture_or_too_large_a_one_is_one_line(server, name):
 
 
 @pytest.mark.parametrize("tail", [b"PK\x03\x04" + bytes(99), b"<script>alert(1)</script>"])
-def test_a_picture_that_is_something_else_too_is_only_a_picture(server, tail):
+def test_upload_of_a_polyglot_image_is_captioned_as_json(server, tail):
   answer = server.ask(servers.picture(50) + tail)
   assert answer.json["captions"] == {"en": "en 50 1 greedily"}
   assert answer.headers["content-type"] == "application/json"
   assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_hundred_megabytes(server):
+def test_upload_of_100_megabytes_is_413(server):
   answer = server.ask(bytes(100 << 20))
   assert answer.status == 413 and "1,048,576 bytes" in answer.error
 
 
-def test_a_hundred_megabytes_that_say_nothing_of_their_size(server):
+def test_chunked_upload_of_100_megabytes_is_413(server):
   answer = server.ask(bytes(1 << 20) for _ in range(100))
   assert answer.status == 413 and "1,048,576 bytes" in answer.error
 
@@ -105,12 +105,12 @@ def sent(server, *parts, pause=0.2):
 HEAD = b"POST /v1/captions HTTP/1.1\r\nHost: localhost\r\n"
 
 
-def test_a_slow_body(server):
+def test_slow_upload_is_408(server):
   came = sent(server, HEAD + b"Content-Length: 1000\r\n\r\n", *[b"x"] * 5)
   assert came.startswith(b"HTTP/1.1 408 ") and b"did not arrive within 0.5 s" in came
 
 
-def test_a_body_that_is_shorter_than_it_says(server):
+def test_upload_shorter_than_content_length_leaves_the_server_running(server):
   with contextlib.closing(server.connect()) as connection:
     connection.connect()
     connection.sock.sendall(HEAD + b"Content-Length: 1000\r\n\r\nx")
@@ -127,12 +127,12 @@ def test_a_body_that_is_shorter_than_it_says(server):
     HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
   ],
 )
-def test_what_is_no_request(server, head):
+def test_malformed_http_request_is_400(server, head):
   came = sent(server, head, pause=0)
   assert came.startswith(b"HTTP/1.1 400 ") and came.endswith(b'{"error": "invalid http request received"}')
 
 
-def test_a_head_that_drips_does_not_hold_its_connection(server):
+def test_slow_request_head_is_disconnected(server):
   place = urlsplit(server.address)
   with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
     with contextlib.suppress(ConnectionError):
@@ -142,7 +142,7 @@ def test_a_head_that_drips_does_not_hold_its_connection(server):
       assert connection.recv(99) == b""
 
 
-def test_too_many_requests():
+def test_full_queue_is_429_with_retry_after():
   with servers.fake(delay=1.5, queue=2) as running:
     held = [running.connect() for _ in range(2)]
     for connection in held:
@@ -157,13 +157,13 @@ def test_too_many_requests():
     assert running.ask(servers.picture()).status == 200
 
 
-def test_captions_that_take_too_long():
+def test_caption_timeout_is_504():
   with servers.fake(delay=1.0, caption_seconds=0.3) as running:
     answer = running.ask(servers.picture())
     assert answer.status == 504 and "0.3 s" in answer.error
 
 
-def test_a_small_picture_does_not_wait_for_large_ones(monkeypatch):
+def test_decoding_of_a_small_image_does_not_wait_for_large_images(monkeypatch):
   wait = threading.Event()
 
   def load(data, key, size, max_pixels):

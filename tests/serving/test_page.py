@@ -1,4 +1,4 @@
-"""The page in a real Chromium. The fixture `page` fails on errors in the console."""
+"""The web page of `xmcap serve` in Chromium. The fixture `page` fails on errors in the console."""
 
 import base64
 import contextlib
@@ -53,7 +53,7 @@ def drop(page, *files):
   )
 
 
-def test_a_picture_is_captioned_in_the_chosen_languages(opened):
+def test_serving_page_captions_an_image_in_the_chosen_languages(opened):
   drop(opened, ("grey.png", servers.picture(50)))
   rows = opened.locator(".card dd")
   expect(rows).to_have_count(6)
@@ -62,7 +62,7 @@ def test_a_picture_is_captioned_in_the_chosen_languages(opened):
   expect(opened.locator(".card .name")).to_have_text("grey.png")
 
 
-def test_arabic_is_written_from_the_right(opened):
+def test_serving_page_writes_arabic_from_right_to_left(opened):
   drop(opened, ("grey.png", servers.picture(50)))
   arabic, english = opened.locator(".card dd[lang=ar]"), opened.locator(".card dd[lang=en]")
   expect(arabic).to_have_text("ar 50 1 greedily")
@@ -80,7 +80,7 @@ def test_arabic_is_written_from_the_right(opened):
   assert 0 <= name["x"] - (text["x"] + text["width"]) < 30
 
 
-def test_captions_appear_while_others_are_decoded(page):
+def test_serving_page_shows_captions_while_others_are_decoded(page):
   with servers.fake(delay=0.6, languages=1) as slow:
     visit(page, slow)
     drop(page, ("grey.png", servers.picture(50)))
@@ -96,7 +96,7 @@ def test_captions_appear_while_others_are_decoded(page):
     (["ca", "de", "es", "fr", "it", "nl", "pl", "pt", "ro"], ["es"]),
   ],
 )
-def test_the_languages_of_the_model_are_there_and_chosen(page, own, chosen):
+def test_serving_page_selects_the_languages_of_the_model(page, own, chosen):
   with servers.fake(own=own) as server:
     visit(page, server)
     boxes = page.locator("#trained [name=language]")
@@ -108,7 +108,7 @@ def chosen_languages(page):
   return page.locator("[name=language]:checked").evaluate_all("boxes => boxes.map((box) => box.value)")
 
 
-def test_languages_that_the_model_was_not_trained_on_are_apart_and_warned_of(page):
+def test_serving_page_warns_of_untrained_languages(page):
   with servers.fake(own=["fa", "quz", "sw"]) as server:
     visit(page, server)
     page.locator("#languages > summary").click()
@@ -137,7 +137,7 @@ def test_languages_that_the_model_was_not_trained_on_are_apart_and_warned_of(pag
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of(page, width):
+def test_serving_page_warns_of_out_of_distribution_images(page, width):
   page.set_viewport_size({"width": width, "height": 900})
   with servers.fake(own=["en"], known={"en": [0.5] * 50}) as server:
     visit(page, server)
@@ -163,7 +163,7 @@ def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of(page, width):
     expect(unlike).to_be_hidden()
 
 
-def test_the_choice_is_remembered_for_the_same_languages(page):
+def test_serving_page_remembers_languages_and_search(page):
   with servers.fake(own=["fa", "quz", "sw"]) as server:
     browser.settle_storage(visit(page, server))
     page.locator("body[data-ready]").wait_for()
@@ -188,7 +188,7 @@ def test_the_choice_is_remembered_for_the_same_languages(page):
     assert chosen_languages(page) == ["fa", "quz", "sw"]
 
 
-def test_the_page_is_there_while_the_model_is_loaded_and_compiled(page):
+def test_serving_page_shows_progress_of_loading_and_compiling(page):
   with servers.fake(until="open", by_hand=True, pictures=1, languages=6) as server:
     visit(page, server)
     expect(page.locator("#stage")).to_contain_text("The model is being loaded.")
@@ -217,7 +217,7 @@ def test_the_page_is_there_while_the_model_is_loaded_and_compiled(page):
     expect(page.locator(".card dd[lang=en]")).to_have_text(["en 51 1 by beams", "en 50 1 greedily"])
 
 
-def test_a_server_that_fails_while_it_starts_is_said(page):
+def test_serving_page_reports_a_server_that_fails_at_startup(page):
   with servers.fake(until="open", by_hand=True, broken="damaged") as server:
     visit(page, server)
     server.go_on()
@@ -225,7 +225,7 @@ def test_a_server_that_fails_while_it_starts_is_said(page):
     page.errors.clear()
 
 
-def test_a_card_is_removed(page):
+def test_serving_page_card_is_removed(page):
   with servers.fake(until="open", by_hand=True) as server:
     visit(page, server)
     drop(page, *((name, servers.picture(1)) for name in ("a.png", "b.png", "c.png")))
@@ -239,7 +239,7 @@ def test_a_card_is_removed(page):
     expect(page.locator("#gallery")).to_be_hidden()
 
 
-def test_a_large_picture_is_made_smaller_and_one_of_another_format_becomes_a_jpeg(page):
+def test_serving_page_downsizes_large_images_and_converts_to_jpeg(page):
   with servers.fake(pixels=1_000_000) as server:
     visit(page, server)
     turned = io.BytesIO()
@@ -270,7 +270,7 @@ def test_a_large_picture_is_made_smaller_and_one_of_another_format_becomes_a_jpe
     ("empty.jpg", b"", "is empty"),
   ],
 )
-def test_what_is_no_picture_gets_a_hint_and_is_not_sent(opened, name, data, says):
+def test_serving_page_does_not_send_files_that_are_no_images(opened, name, data, says):
   asked = []
   opened.on("request", lambda request: asked.append(request.method))
   drop(opened, (name, data))
@@ -280,7 +280,7 @@ def test_what_is_no_picture_gets_a_hint_and_is_not_sent(opened, name, data, says
   assert "POST" not in asked
 
 
-def test_languages_and_search_are_chosen(opened):
+def test_serving_page_chooses_languages_and_search(opened):
   opened.locator("#languages > summary").click()
   opened.get_by_role("button", name="None").click()
   expect(opened.locator("#chosen")).to_have_text("none: choose one")
@@ -302,7 +302,7 @@ def test_languages_and_search_are_chosen(opened):
   expect(opened.locator(".card dd.waiting")).to_have_count(0)
 
 
-def test_the_gallery_keeps_pictures_until_it_is_cleared(opened, tmp_path):
+def test_serving_page_gallery_saves_captions_and_is_cleared(opened, tmp_path):
   drop(opened, ("a.png", servers.picture(1)), ("b.b.png", servers.picture(2)))
   expect(opened.locator(".card .name")).to_have_text(["b.b.png", "a.png"])
   expect(opened.locator(".card dd.waiting")).to_have_count(0)
@@ -316,7 +316,7 @@ def test_the_gallery_keeps_pictures_until_it_is_cleared(opened, tmp_path):
   expect(opened.locator("#gallery")).to_be_hidden()
 
 
-def test_what_is_refused_is_said_in_its_card(opened):
+def test_serving_page_shows_refused_uploads_on_their_cards(opened):
   drop(opened, ("page.png", b"<script>alert(1)</script>"), ("large.png", bytes(2 << 20)))
   expect(opened.locator(".card .notices")).to_have_text(
     ["large.png: the picture's file is larger than the limit of 1,048,576 bytes: make it smaller",
@@ -326,7 +326,7 @@ def test_what_is_refused_is_said_in_its_card(opened):
   opened.errors[:] = [error for error in opened.errors if "422" not in error and "413" not in error]
 
 
-def test_an_address_of_this_machine_is_read_by_the_browser(opened, server):
+def test_serving_page_reads_a_data_or_local_url(opened, server):
   data = base64.b64encode(servers.picture(70)).decode()
   opened.route(
     "**/pictures/dog.png", lambda route: route.fulfill(body=servers.picture(71), content_type="image/png")
@@ -343,7 +343,7 @@ def test_an_address_of_this_machine_is_read_by_the_browser(opened, server):
 @pytest.mark.parametrize(
   "address", ["http://example.com/a.jpg", "file:///etc/passwd", "javascript:alert(1)", "dog.jpg"]
 )
-def test_no_other_address_is_read(opened, address):
+def test_serving_page_refuses_other_urls(opened, address):
   asked = []
   opened.on("request", lambda request: asked.append(request.url))
   opened.locator("#address").fill(address)
@@ -352,7 +352,7 @@ def test_no_other_address_is_read(opened, address):
   assert not asked and not opened.locator(".card").count()
 
 
-def test_names_of_files_are_text(opened):
+def test_serving_page_escapes_file_names(opened):
   drop(opened, ("<img src=x onerror=alert(1)>\u202egnp.png", servers.picture(50)))
   expect(opened.locator(".card .name")).to_contain_text("<img src=x")
   expect(opened.locator(".card dd.waiting")).to_have_count(0)
@@ -360,7 +360,7 @@ def test_names_of_files_are_text(opened):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_overflows_or_overlaps(opened, width):
+def test_serving_page_has_no_overflow_or_overlap(opened, width):
   opened.set_viewport_size({"width": width, "height": 900})
   opened.locator("#languages > summary").click()
   opened.get_by_role("button", name="All", exact=True).click()

@@ -1,4 +1,4 @@
-"""A server is open while it loads and compiles, and captions as soon as it can."""
+"""Startup of `xmcap serve`: requests while the model is loaded and programs are compiled."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def answer(server, connection):
   return servers.Answer(connection.getresponse())
 
 
-def test_programs_are_compiled_for_one_picture_and_greedy_search_first():
+def test_startup_compiles_greedy_search_and_single_images_first():
   class Noting(servers.Fake):
     def best(self, pictures, languages, *, search, seed, pad_to):
       calls.append((search, len(pictures), pad_to, batcher.most, start.searches))
@@ -70,7 +70,7 @@ def test_programs_are_compiled_for_one_picture_and_greedy_search_first():
   ]
 
 
-def test_captions_come_as_soon_as_programs_for_one_picture_are_compiled():
+def test_startup_captions_before_all_programs_are_compiled():
   with servers.fake(**BY_HAND) as server:
     first = state(server)
     assert (first["stage"], first["compiled"], first["programs"], first["searches"]) == ("loading", 0, 12, [])
@@ -92,7 +92,7 @@ def test_captions_come_as_soon_as_programs_for_one_picture_are_compiled():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_during_the_start_answers_what_was_asked_and_says_nothing_else(number):
+def test_signal_during_startup_answers_pending_requests(number):
   with servers.fake(**BY_HAND) as server:
     server.go_on(1 + 2)
     until(server, lambda found: found["searches"])
@@ -107,7 +107,7 @@ def test_a_stop_during_the_start_answers_what_was_asked_and_says_nothing_else(nu
     assert "Traceback" not in server.process.stderr.read()
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server():
+def test_damaged_checkpoint_ends_the_server_with_an_error():
   with servers.fake(**BY_HAND, broken="the checkpoint is damaged") as server:
     server.go_on()
     assert server.process.wait(30) != 0

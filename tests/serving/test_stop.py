@@ -1,4 +1,4 @@
-"""A stop loses no request."""
+"""Shutdown of `xmcap serve` by a signal: no request is lost."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ import pytest
 from tests.serving import servers
 
 
-def test_requests_of_every_kind_are_answered():
+def test_shutdown_answers_all_requests_in_progress():
   with servers.fake(delay=0.3, languages=1) as server, contextlib.ExitStack() as stack:
     idle, fresh, captioning, streaming, sending = (
       stack.enter_context(contextlib.closing(server.connect())) for _ in range(5)
@@ -44,7 +44,7 @@ def test_requests_of_every_kind_are_answered():
     assert server.process.wait(30) == 0
 
 
-def test_many_clients_at_a_stop():
+def test_shutdown_with_many_clients_loses_no_request():
   counts, lock = {"answered": 0, "refused": 0, "lost": 0}, threading.Lock()
 
   def client(server):
@@ -79,7 +79,7 @@ def test_many_clients_at_a_stop():
   assert counts["lost"] == 0 and counts["refused"] == 16
 
 
-def test_a_second_signal_waits_for_nobody():
+def test_second_signal_ends_the_server_at_once():
   with servers.fake(delay=5) as server, contextlib.closing(server.connect()) as connection:
     connection.request("POST", "/v1/captions", servers.picture())
     while not server.metric("xmcap_queue"):

@@ -1,3 +1,5 @@
+"""Compressed captions of a report: words, scores, faults, order of images and missing values."""
+
 import base64
 import dataclasses
 import gzip
@@ -23,7 +25,7 @@ def places(ours):
   return {key: place for place, key in enumerate(captions.keys_of(ours))}
 
 
-def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
+def test_captions_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
   held = _unpacked("de", places, [ours, theirs])
   assert held["images"] is None and len(held["rows"]) == 30
   assert held["rows"][1] == [
@@ -35,13 +37,13 @@ def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
   assert held["scores"][0][1] == pytest.approx(scores, abs=5e-4)
 
 
-def test_a_block_holds_the_faults_of_captions(corpus, ours, theirs, places):
+def test_captions_block_holds_faults(corpus, ours, theirs, places):
   backwards = {key: len(places) - 1 - place for key, place in places.items()}
   (of_ours, of_theirs) = _unpacked("en", backwards, [ours, theirs])["faults"]
   assert of_ours["empty"] == [len(places) - 1 - 4] and of_theirs == {}  # whose health was not measured
 
 
-def test_captions_stand_in_the_order_of_the_references(corpus, ours):
+def test_captions_block_follows_the_order_of_references(corpus, ours):
   mixed = sorted(corpus.references, key=lambda key: (int(key[1:]) * 7) % 30)
   references = References({key: corpus.references[key] for key in mixed}, corpus.references.locales)
   held = score(references, corpus.ours, metrics=("cider_d",), keep=("words",))
@@ -58,11 +60,11 @@ def test_captions_stand_in_the_order_of_the_references(corpus, ours):
   assert ar["images"] == [places[key] for key in mixed if "ar" in corpus.references[key]]
 
 
-def test_a_language_without_all_images_says_which(ours, places):
+def test_captions_block_lists_images_of_an_incomplete_language(ours, places):
   assert _unpacked("ar", places, [ours])["images"] == list(range(27))
 
 
-def test_what_a_second_system_lacks_is_null(ours, theirs, places):
+def test_captions_block_missing_captions_of_a_second_system_are_null(ours, theirs, places):
   keep = [i for i, key in enumerate(theirs.statistics["de"].keys) if key != "k01"][::-1]
   keys = theirs.statistics["de"].keys
   fewer = Statistics(
@@ -80,6 +82,6 @@ def test_what_a_second_system_lacks_is_null(ours, theirs, places):
   assert _unpacked("en", places, [ours, other])["rows"][0][4:] == [None, None]
 
 
-def test_words_that_were_not_kept_are_null(bare):
+def test_captions_block_words_not_kept_are_null(bare):
   places = {key: place for place, key in enumerate(captions.keys_of(bare))}
   assert _unpacked("en", places, [bare])["rows"][0][1::2] == [None, None]

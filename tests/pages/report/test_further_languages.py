@@ -1,10 +1,10 @@
-"""A report of a language that is none of the 36."""
+"""A report of languages beyond the 36 of XM3600."""
 
 from xmcap.pages import output
 from xmcap.scoring.score import score
 
 
-def test_a_language_by_its_tag_is_scored_and_reported(tmp_path):
+def test_report_of_languages_beyond_the_36(tmp_path):
   references = {
     key: {"pt-BR": [f"uma bola {key}"], "is": [f"bolti {key}"], "en": [f"a ball {key}"]}
     for key in ("one", "two")

@@ -1,4 +1,4 @@
-"""The report in a real Chromium, as a reader sees and uses it. The fixture `page` fails on errors in the console."""
+"""The report in Chromium: filters, sorting, charts, heat map, URL state. The fixture `page` fails on console errors."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ def shown(page):
   return run
 
 
-def test_a_page_of_captions_is_shown_and_turned(opened, shown, ours):
+def test_report_captions_pagination(opened, shown, ours):
   page = opened({"ours": ours})
   assert _keys(page) == [f"k{i:02}" for i in range(24)]
   page.locator(".pager >> text=Next").first.click()
@@ -52,18 +52,18 @@ def test_a_page_of_captions_is_shown_and_turned(opened, shown, ours):
   assert "page=2" in page.url
 
 
-def test_captions_are_text_whatever_they_hold(opened, corpus, ours):
+def test_report_escapes_html_in_captions(opened, corpus, ours):
   card = opened({"ours": ours}).locator(".card").nth(5)
   assert card.locator(".caption").text_content() == f"{corpus.hostile} more"
   assert card.locator(".references li").text_content() == corpus.hostile
   assert card.locator("b, script").count() == 0
 
 
-def test_an_empty_caption_says_so(opened, ours):
+def test_report_marks_an_empty_caption(opened, ours):
   assert opened({"ours": ours}).locator(".card").nth(4).locator(".caption").inner_text() == "empty caption"
 
 
-def test_captions_are_filtered_by_fault(opened, shown, ours):
+def test_report_filters_captions_by_fault(opened, shown, ours):
   page = opened({"ours": ours})
   _choose(page, "fault", "empty")
   shown("1 of 30 images in English")
@@ -77,11 +77,11 @@ def test_captions_are_filtered_by_fault(opened, shown, ours):
   assert page.locator("#captions [name=fault]").evaluate("(select) => select === document.activeElement")
 
 
-def test_a_report_without_health_has_no_filter_by_fault(opened, bare):
+def test_report_without_health_has_no_fault_filter(opened, bare):
   assert opened({"bare": bare}).locator("#captions [name=fault]").is_hidden()
 
 
-def test_another_language_is_unpacked_and_runs_its_own_way(opened, shown, corpus, ours):
+def test_report_switches_language_and_text_direction(opened, shown, corpus, ours):
   page = opened({"ours": ours})
   _choose(page, "language", "ar")
   shown("27 images in Arabic")
@@ -91,7 +91,7 @@ def test_another_language_is_unpacked_and_runs_its_own_way(opened, shown, corpus
   assert page.locator(".card .references li").first.get_attribute("dir") == "rtl"
 
 
-def test_the_lowest_and_the_highest_scores_come_first(opened, ours):
+def test_report_sorts_captions_by_lowest_and_highest_score(opened, ours):
   page = opened({"ours": ours})
   _choose(page, "order", "worst")
   assert _scores(page) == sorted(_scores(page)) and _scores(page)[0] == 0
@@ -100,13 +100,13 @@ def test_the_lowest_and_the_highest_scores_come_first(opened, ours):
   assert _scores(page)[0] == pytest.approx(max(ours.statistics["en"].image_scores("cider_d")), abs=6e-4)
 
 
-def test_the_score_of_another_metric_is_shown(opened, ours):
+def test_report_shows_the_score_of_the_selected_metric(opened, ours):
   page = opened({"ours": ours})
   _choose(page, "metric", "2")
   assert page.locator(".card .score").nth(7).inner_text() == "100.0%"
 
 
-def test_captions_are_found_by_text_and_by_region(opened, shown, ours):
+def test_report_searches_captions_by_text_and_region(opened, shown, ours):
   page = opened({"ours": ours})
   page.locator("#captions [name=text]").fill("DOG beside CAT")
   shown("11 of 30 images in English")
@@ -121,7 +121,7 @@ def test_captions_are_found_by_text_and_by_region(opened, shown, ours):
   shown("None of 30 images in English.")
 
 
-def test_two_systems_stand_side_by_side(opened, corpus, ours, theirs):
+def test_report_shows_two_systems_side_by_side(opened, corpus, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs}, "#order=file")
   card = page.locator(".card").nth(3)
   assert card.locator(".system-name").all_inner_texts() == ["ours", "theirs"]
@@ -130,7 +130,7 @@ def test_two_systems_stand_side_by_side(opened, corpus, ours, theirs):
   assert ours_at["y"] == theirs_at["y"] and ours_at["x"] + ours_at["width"] < theirs_at["x"]
 
 
-def test_the_largest_differences_of_two_systems_come_first(opened, ours, theirs):
+def test_report_sorts_captions_by_difference_of_two_systems(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   lead = dict(zip(ours.statistics["en"].keys, ours.statistics["en"].image_scores("cider_d"), strict=True))
   for key, score in zip(
@@ -144,7 +144,7 @@ def test_the_largest_differences_of_two_systems_come_first(opened, ours, theirs)
   assert _keys(page)[0] == min(lead, key=lead.get)
 
 
-def test_words_are_shown_and_those_of_references_marked(opened, corpus, ours):
+def test_report_marks_words_that_are_in_references(opened, corpus, ours):
   page = opened({"ours": ours})
   page.locator("#captions [name=words]").check()
   card = page.locator(".card").nth(1)
@@ -154,7 +154,7 @@ def test_words_are_shown_and_those_of_references_marked(opened, corpus, ours):
   assert page.locator(".card").nth(4).locator(".caption").inner_text() == "empty caption"
 
 
-def test_the_address_keeps_the_place(opened, shown, ours):
+def test_report_url_fragment_keeps_the_view(opened, shown, ours):
   page = opened({"ours": ours}, "#language=de&order=best&page=2&words=1")
   shown("30 images in German")
   assert len(_keys(page)) == 6 and page.locator(".card .word").count() > 6
@@ -165,7 +165,7 @@ def test_the_address_keeps_the_place(opened, shown, ours):
   shown("30 images in English")
 
 
-def test_headings_sort_the_table(opened, ours):
+def test_report_table_is_sorted_by_its_headings(opened, ours):
   page = opened({"ours": ours})
   codes = page.locator("#scores tbody code")
   heading = page.locator("#scores th", has_text="CIDEr-D")
@@ -177,7 +177,7 @@ def test_headings_sort_the_table(opened, ours):
   assert codes.all_inner_texts() == ["ar", "en", "de"]  # Arabic, English, German
 
 
-def test_a_title_is_no_name_in_the_legend(page, tmp_path, ours, theirs):
+def test_report_legend_uses_system_names_not_titles(page, tmp_path, ours, theirs):
   output.write(ours, tmp_path / "out", baselines={"theirs": theirs.table})
   page.goto((tmp_path / "out" / "report.html").as_uri())
   names = page.locator("#languages .legend .named").all_inner_texts()
@@ -185,7 +185,7 @@ def test_a_title_is_no_name_in_the_legend(page, tmp_path, ours, theirs):
   assert page.locator("h1").inner_text() == "Captions of ours"
 
 
-def test_a_baseline_stands_in_the_table_once_with_its_difference(page, tmp_path, ours, theirs):
+def test_report_baseline_appears_once_with_its_difference(page, tmp_path, ours, theirs):
   headings = {name: baselines.heading(name, "cider_d") for name in ("first", "second", "other")}
   column = {code: row["cider_d"] for code, row in theirs.table.rows.items()}
   held = baselines.with_beside(ours, {heading: column for heading in headings.values()})
@@ -199,7 +199,7 @@ def test_a_baseline_stands_in_the_table_once_with_its_difference(page, tmp_path,
   assert [_cells(page, "de")[place] for place in (4, 6, 8)] == 3 * [_signed(own - other)]
 
 
-def test_the_report_of_a_comparison_leads_with_the_system_that_is_compared(opened, ours, theirs):
+def test_comparison_report_leads_with_the_compared_system(opened, ours, theirs):
   held = compare({"ours": ours, "theirs": theirs}, resamples=20)
   page = opened({"ours": ours, "theirs": theirs}, comparison=held)
   mean, base = (table.means["3 languages"]["cider_d"] for table in (theirs.table, ours.table))
@@ -218,7 +218,7 @@ def _signed(difference):
   return f"{difference:+.3f}".replace("-", "\u2212")
 
 
-def test_the_tiles_compare_the_means(opened, ours, theirs):
+def test_report_tiles_compare_means(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   mean, other = (table.means["3 languages"]["cider_d"] for table in (ours.table, theirs.table))
   assert page.locator(".tile-name").all_inner_texts() == ["CIDEr-D \nours", "CIDEr \nours", "Exact \nours"]
@@ -226,7 +226,7 @@ def test_the_tiles_compare_the_means(opened, ours, theirs):
   assert f"{mean:.3f}" in tile and _signed(mean - other) in tile and "95% interval" in tile
 
 
-def test_differences_have_a_sign_unless_they_show_as_zero(opened, bare):
+def test_report_differences_are_signed_unless_zero(opened, bare):
   page = opened({"bare": bare})
   texts = page.evaluate("[0.0004, -0.0006].map((value) => formatDifference(metricNamed('cider_d'), value))")
   assert texts == ["0.000", "\u22120.001"]
@@ -236,7 +236,7 @@ def _cells(page, code):
   return page.locator(f"#scores tbody tr:has(code:text-is('{code}')) > *").all_inner_texts()
 
 
-def test_the_table_shows_intervals_and_the_difference_to_the_other_system(opened, ours, theirs):
+def test_report_table_shows_intervals_and_differences(opened, ours, theirs):
   first = dataclasses.replace(
     ours, table=dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
   )
@@ -256,7 +256,7 @@ def test_the_table_shows_intervals_and_the_difference_to_the_other_system(opened
   assert _cells(page, "en")[2] == f"{own:.3f}"
 
 
-def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(opened, ours, theirs):
+def test_comparison_report_differences_are_system_minus_baseline(opened, ours, theirs):
   held = compare({"ours": ours, "theirs": theirs}, ["cider_d"], resamples=50)
   page = opened({"ours": ours, "theirs": theirs}, comparison=held)
   row = next(row for row in held.rows if row.name == "de")
@@ -269,7 +269,7 @@ def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(opene
   assert page.locator("#differences-0 .forest circle").count() == 4  # three languages and their mean
 
 
-def test_health_and_groups_are_shown(opened, ours):
+def test_report_shows_health_and_group_means(opened, ours):
   page = opened({"ours": ours})
   assert page.locator("#health-0 tbody tr").count() == 3
   page.locator("#regions summary").click()
@@ -277,7 +277,7 @@ def test_health_and_groups_are_shown(opened, ours):
   assert "Arabic script (Arab)" in groups and "Languages used most on the web" in groups
 
 
-def test_every_number_is_explained_one_click_away(opened, ours):
+def test_report_every_number_links_to_its_explanation(opened, ours):
   page = opened({"ours": ours})
   links = page.locator("a.about").evaluate_all("all => all.map((one) => one.hash.slice(1))")
   assert {"about-cider", "about-cider_d", "about-exact", "about-groups", "about-equal"} <= set(links)
@@ -286,7 +286,7 @@ def test_every_number_is_explained_one_click_away(opened, ours):
   assert page.locator("#health dd").first.is_visible()
 
 
-def test_an_equal_caption_says_why_it_is_below_10(opened, ours):
+def test_report_explains_scores_of_equal_captions_below_10(opened, ours):
   page = opened({"ours": ours})
   page.locator("[name=text]").fill("k07")
   page.locator("#shown:has-text('1')").wait_for()
@@ -297,7 +297,7 @@ def test_an_equal_caption_says_why_it_is_below_10(opened, ours):
   )
 
 
-def test_the_chart_changes_metric_and_order(opened, ours, theirs):
+def test_report_chart_changes_metric_and_order(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   columns = page.locator("#chart .column")
   assert columns.count() == 3 and page.locator("#chart .column .mark").count() == 3
@@ -327,18 +327,18 @@ def test_the_chart_changes_metric_and_order(opened, ours, theirs):
     (2.0, 2.0, [2, 3]),
   ],
 )
-def test_axes_have_round_numbers_that_reach_both_ends(axes, lowest, highest, expected):
+def test_chart_axis_ticks_are_round_and_cover_the_range(axes, lowest, highest, expected):
   assert axes.evaluate("([a, b]) => ticks(a, b)", [lowest, highest]) == pytest.approx(expected)
 
 
-def test_numbers_of_ticks_are_short(axes):
+def test_chart_tick_labels_are_short(axes):
   values = [0, 0.25, 0.002, 2.5e-5, 900, 1200, 20000, 2.5e6]
   texts = ["0", "0.25", "2e-3", "2.5e-5", "900", "1.2k", "20k", "2.5M"]
   assert axes.evaluate("values => values.map((value) => tickText(value))", values) == texts
   assert axes.evaluate("tickText(0.125, true)") == "12.5%"
 
 
-def test_the_heat_map_has_a_cell_a_region_and_language(opened, ours, theirs):
+def test_heat_map_has_a_cell_per_region_and_language(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   cells = page.locator("#heat tbody td")
   assert cells.count() == 4 * 4  # "all" and three regions, three languages and the mean
@@ -356,7 +356,7 @@ def test_the_heat_map_has_a_cell_a_region_and_language(opened, ours, theirs):
   assert cell.get_attribute("aria-label") == f"{difference:+.3f}".replace("-", "\u2212")
 
 
-def test_the_heat_map_of_a_comparison_shows_a_system_less_the_baseline(opened, ours, theirs):
+def test_comparison_heat_map_shows_system_minus_baseline(opened, ours, theirs):
   comparison = compare({"ours": ours, "theirs": theirs}, resamples=20)
   page = opened({"ours": ours, "theirs": theirs}, comparison=comparison)
   page.locator("[name=heat-view]").select_option(label="difference of theirs to ours")
@@ -368,7 +368,7 @@ def test_the_heat_map_of_a_comparison_shows_a_system_less_the_baseline(opened, o
   page.locator("#tip", has_text=f"{text} theirs against ours").wait_for()
 
 
-def test_the_heat_map_is_walked_by_keys_and_leads_to_captions(opened, shown, ours):
+def test_heat_map_keyboard_navigation_leads_to_captions(opened, shown, ours):
   page = opened({"ours": ours})
   page.locator("#heat td[tabindex='0']").focus()
   for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
@@ -382,7 +382,7 @@ def test_the_heat_map_is_walked_by_keys_and_leads_to_captions(opened, shown, our
   shown("10 of 30 images in German")
 
 
-def test_differences_of_each_metric_can_be_chosen(opened, ours, theirs):
+def test_report_differences_chart_metric_is_selectable(opened, ours, theirs):
   comparison = compare({"ours": ours, "theirs": theirs}, ["cider", "cider_d"], resamples=20)
   page = opened({"ours": ours, "theirs": theirs}, comparison=comparison)
   page.locator("[name=difference-pair]").select_option("1")
@@ -394,7 +394,7 @@ def test_differences_of_each_metric_can_be_chosen(opened, ours, theirs):
 
 
 @pytest.mark.parametrize("mode", ["embed", "link"])
-def test_pictures_are_seen_from_the_disk(opened, tmp_path, ours, mode):
+def test_report_shows_images_from_disk(opened, tmp_path, ours, mode):
   folder = tmp_path / "pictures 100%"
   folder.mkdir()
   for i in range(30):
@@ -412,13 +412,13 @@ def test_pictures_are_seen_from_the_disk(opened, tmp_path, ours, mode):
   assert "No readable picture in the folder" in page.locator("#captions .note").inner_text()
 
 
-def test_a_result_with_little_in_it_is_shown(opened, shown, bare):
+def test_report_without_slices_has_no_heat_map(opened, shown, bare):
   page = opened({"bare": bare})
   shown("30 images in English. Mean CIDEr-D per image")
   assert page.locator("#heat").count() == 0
 
 
-def test_a_torn_file_says_so(page, tmp_path, ours):
+def test_truncated_report_file_shows_an_error(page, tmp_path, ours):
   report.write_report(tmp_path / "r.html", {"ours": ours})
   text = (tmp_path / "r.html").read_text(encoding="utf-8")
   place = text.index('id="captions-en">') + 400
@@ -429,7 +429,7 @@ def test_a_torn_file_says_so(page, tmp_path, ours):
   page.errors.clear()
 
 
-def test_a_phone_shows_everything_without_scrolling_the_page_sideways(opened, page, ours, theirs):
+def test_report_fits_a_phone_without_horizontal_scrolling(opened, page, ours, theirs):
   page.set_viewport_size({"width": 360, "height": 740})
   opened({"ours": ours, "theirs": theirs})
   assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -443,7 +443,7 @@ def _cut(page):
 
 
 @pytest.mark.parametrize("width", [1300, 400])
-def test_a_screenshot_has_all_rows_however_low_the_window(opened, page, ours, theirs, width):
+def test_report_screenshot_has_all_rows_in_a_low_window(opened, page, ours, theirs, width):
   page.set_viewport_size({"width": width, "height": 300})
   comparison = compare({"theirs": theirs, "ours": ours}, resamples=20)
   opened({"theirs": theirs, "ours": ours}, comparison=comparison)
@@ -452,7 +452,7 @@ def test_a_screenshot_has_all_rows_however_low_the_window(opened, page, ours, th
   assert foot.evaluate("(row) => getComputedStyle(row.cells[0]).bottom") == "auto"
 
 
-def test_print_has_all_rows_and_all_pairs(opened, page, corpus, ours, theirs):
+def test_report_print_has_all_rows_and_pairs(opened, page, corpus, ours, theirs):
   systems = {"theirs": theirs, "ours": ours, "again": ours}
   opened(systems, comparison=compare(systems, resamples=20))
   page.emulate_media(media="print")
@@ -465,7 +465,7 @@ def test_print_has_all_rows_and_all_pairs(opened, page, corpus, ours, theirs):
   )
 
 
-def test_the_chosen_languages_of_a_picture_stand_side_by_side(opened, corpus, ours):
+def test_report_shows_selected_languages_side_by_side(opened, corpus, ours):
   page = opened({"ours": ours}, "#language=en&also=de,xx,ar")
   card = page.locator(".card").nth(1)
   assert card.locator(".language-name").all_inner_texts() == ["English", "German", "Arabic"]
@@ -484,7 +484,7 @@ def test_the_chosen_languages_of_a_picture_stand_side_by_side(opened, corpus, ou
   expect(card.locator(".in-language")).to_have_count(3)
 
 
-def test_a_picture_without_a_caption_in_another_language_shows_the_others(opened, page, shown, ours):
+def test_report_image_without_a_caption_in_an_added_language(opened, page, shown, ours):
   opened({"ours": ours}, "#language=en&also=ar&page=2")
   shown("Showing 25 to 30.")
   assert page.locator(".card").last.locator(".language-name").all_inner_texts() == ["English"]

@@ -1,4 +1,4 @@
-"""How the report lies on a screen of 1300 and of 400 pixels in any font: nothing overflows, headings stick."""
+"""Layout of the report at 1300 and 400 pixels in any font: no overflow, sticky headings."""
 
 import dataclasses
 
@@ -96,7 +96,7 @@ def _check(page):
     assert not found, (family, found)
 
 
-def test_an_evaluation_with_baselines_fits(shown, many):
+def test_report_layout_with_baselines_has_no_overflow(shown, many):
   others = {name: many.table for name in ("most frequent caption", "nearest picture")}
   beside = {"an earlier run with a long title (CIDEr-D)": {"en": 0.5}}
   held = dataclasses.replace(many, table=dataclasses.replace(many.table, beside=beside))
@@ -104,12 +104,12 @@ def test_an_evaluation_with_baselines_fits(shown, many):
   _check(page)
 
 
-def test_the_corners_of_tables_are_round(shown, bare):
+def test_report_tables_have_rounded_corners(shown, bare):
   page = shown({"these captions": bare}, baselines={"nearest picture": bare.table})
   assert page.locator(".sheet > .sortable").count() == 2 and page.evaluate(_SQUARE) == []
 
 
-def test_no_question_mark_stands_in_a_line_of_its_own(shown, ours):
+def test_report_question_marks_stay_on_the_line_of_their_label(shown, ours):
   page = shown({"these captions": ours}, baselines={"nearest picture": ours.table})
   assert page.locator(".tile .about").count() == 3
   for mark in page.locator(".tile .about").all():
@@ -117,7 +117,7 @@ def test_no_question_mark_stands_in_a_line_of_its_own(shown, ours):
     assert abs(name["y"] + name["height"] / 2 - link["y"] - link["height"] / 2) < 8
 
 
-def test_a_comparison_of_systems_with_long_names_fits(shown, ours, theirs):
+def test_report_layout_with_long_system_names_has_no_overflow(shown, ours, theirs):
   systems = {
     "a-run-with-an-unbroken-name-of-many-characters": ours,
     "runs/2026/another run, with words": theirs,
@@ -125,7 +125,7 @@ def test_a_comparison_of_systems_with_long_names_fits(shown, ours, theirs):
   _check(shown(systems, comparison=compare(systems, resamples=20)))
 
 
-def test_the_scores_beside_two_baselines_need_no_scrolling_on_a_wide_screen(page, shown, many):
+def test_report_scores_with_two_baselines_fit_a_wide_screen(page, shown, many):
   if page.viewport_size["width"] < 1300:
     pytest.skip("a phone scrolls")
   shown(
@@ -137,7 +137,7 @@ def test_the_scores_beside_two_baselines_need_no_scrolling_on_a_wide_screen(page
     assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0, family
 
 
-def test_the_first_row_of_a_table_that_fits_stays_below_the_contents(page, shown, many):
+def test_report_sticky_header_row_stays_below_the_contents(page, shown, many):
   if page.viewport_size["width"] < 1300:
     pytest.skip("on a phone the table scrolls sideways, and its first row goes with the page")
   shown({"these captions": many}, baselines={"nearest picture": many.table})
@@ -150,7 +150,7 @@ def test_the_first_row_of_a_table_that_fits_stays_below_the_contents(page, shown
   assert page.evaluate("([x, y]) => document.elementFromPoint(x, y).closest('thead') !== null", place)
 
 
-def test_the_first_column_of_a_table_that_scrolls_stays_in_sight(page, shown, many):
+def test_report_sticky_first_column_stays_in_view(page, shown, many):
   if page.viewport_size["width"] > 400:
     pytest.skip("a wide screen does not scroll")
   shown({"these captions": many}, baselines={"nearest picture": many.table})

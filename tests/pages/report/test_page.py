@@ -1,3 +1,5 @@
+"""The HTML of a report: escaping, Content-Security-Policy, links, notes, sections and reproducible bytes."""
+
 import dataclasses
 import html.parser
 import subprocess
@@ -50,7 +52,7 @@ def _retold(result, **changes):
   return dataclasses.replace(result, table=dataclasses.replace(result.table, **changes))
 
 
-def test_everything_that_is_read_is_escaped(parsed, corpus, ours, theirs):
+def test_report_escapes_all_input(parsed, corpus, ours, theirs):
   hostile = corpus.hostile
   first = _retold(ours, title=hostile, notes=(hostile,), beside={hostile: {"en": 1.0}})
   first.references.locales["k01"] = hostile
@@ -67,7 +69,7 @@ def test_everything_that_is_read_is_escaped(parsed, corpus, ours, theirs):
   assert page.text.count(hostile) >= 5
 
 
-def test_nothing_is_loaded_from_elsewhere(parsed, ours, tmp_path):
+def test_report_loads_nothing_from_other_origins(parsed, ours, tmp_path):
   page = parsed({"ours": ours})
   found = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
   allowed = policies.by_hash((tmp_path / "r.html").read_text(encoding="utf-8"))
@@ -76,14 +78,14 @@ def test_nothing_is_loaded_from_elsewhere(parsed, ours, tmp_path):
   assert not [tag for tag, _ in page.tags if tag in ("link", "iframe", "object", "base")]
 
 
-def test_links_of_the_page_lead_somewhere(parsed, ours):
+def test_report_links_have_targets(parsed, ours):
   page = parsed({"ours": ours})
   ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
   assert len(ids) == len(set(ids))
   assert {attrs["href"][1:] for tag, attrs in page.tags if tag == "a"} <= set(ids)
 
 
-def test_signatures_and_notes_are_shown(parsed, ours, theirs):
+def test_report_shows_signatures_and_notes(parsed, ours, theirs):
   note = "2 missing predictions scored as empty captions: en 2"
   other = _retold(theirs, signature=theirs.table.signature.replace("subset:all", "subset:xm600:7"))
   page = parsed({"ours": _retold(ours, notes=(note,)), "theirs": other})
@@ -93,24 +95,24 @@ def test_signatures_and_notes_are_shown(parsed, ours, theirs):
   assert "|miss:refuse|" in page.text  # of the short form
 
 
-def test_no_line_ends_within_an_option_of_a_note(parsed, ours):
+def test_report_options_in_notes_do_not_wrap(parsed, ours):
   page = parsed({"ours": _retold(ours, notes=("all; (--clean=prefix) removes <it>",))})
   assert [tag for tag, attrs in page.tags if attrs.get("class") == "option"] == ["span"]
   assert "all; (--clean=prefix) removes <it>" in page.text
 
 
-def test_tables_under_a_foreign_signature_are_pointed_out(parsed, ours, theirs):
+def test_report_notes_a_baseline_with_a_foreign_signature(parsed, ours, theirs):
   page = parsed({"ours": ours}, baselines={"x": dataclasses.replace(theirs.table, signature="sacre")})
   assert (
     "x was scored differently, so its scores are not comparable: its signature is not from xmcap" in page.text
   )
 
 
-def test_the_same_systems_make_no_notice(parsed, ours, theirs):
+def test_report_of_equal_signatures_has_no_notice(parsed, ours, theirs):
   assert "in another way" not in parsed({"ours": ours, "theirs": theirs}).text
 
 
-def test_what_was_not_asked_for_has_no_section(parsed, bare):
+def test_report_omits_sections_without_data(parsed, bare):
   page = parsed({"bare": bare})
   sections = [attrs["id"] for tag, attrs in page.tags if tag == "section" and "id" in attrs]
   assert sections == ["languages", "table", "groups", "captions", "reading"]
@@ -120,11 +122,11 @@ def test_what_was_not_asked_for_has_no_section(parsed, bare):
   assert not [attrs for _, attrs in page.tags if attrs.get("name") == "words"]
 
 
-def test_a_title_of_broken_bytes_is_written(parsed, ours):
+def test_report_title_with_surrogates_is_written(parsed, ours):
   assert "caf?" in parsed({"ours": _retold(ours, title="caf\udce9")}).text
 
 
-def test_the_report_of_a_comparison_names_all_systems(parsed, ours, theirs):
+def test_comparison_report_names_all_systems(parsed, ours, theirs):
   comparison = compare({"ours": ours, "theirs": theirs, "third": theirs}, resamples=20)
   page = parsed({"ours": ours, "theirs": theirs, "third": theirs}, comparison=comparison)
   assert page.text.count("theirs and third against ours") == 2  # the title, and the heading
@@ -140,7 +142,7 @@ report.write_report(sys.argv[1], {"a": result, "b": result})
 """
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path):
+def test_report_bytes_are_reproducible(tmp_path):
   for seed in ("1", "2"):
     subprocess.run(
       [sys.executable, "-c", _SCRIPT, str(tmp_path / seed)], check=True, env={"PYTHONHASHSEED": seed}

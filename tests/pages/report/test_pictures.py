@@ -1,3 +1,5 @@
+"""Images of a report: thumbnails, embedded or linked, found by key in a folder."""
+
 import base64
 import io
 
@@ -23,7 +25,7 @@ def folder(tmp_path):
 _KEYS = [f"k{i}" for i in range(10)] + ["absent"]
 
 
-def test_large_pictures_are_scaled_down(tmp_path):
+def test_thumbnails_of_large_images_are_downscaled(tmp_path):
   path = tmp_path / "k.png"
   Image.effect_noise((1200, 800), 90).convert("RGB").save(path)
   uri = pictures.data_uri(path)
@@ -31,14 +33,14 @@ def test_large_pictures_are_scaled_down(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "L", "I;16", "CMYK"])
-def test_every_kind_of_picture_is_scaled_down(tmp_path, mode):
+def test_thumbnails_of_every_image_mode(tmp_path, mode):
   Image.new(mode, (500, 10)).save(tmp_path / "k.png" if mode != "CMYK" else tmp_path / "k.jpg")
   path = pictures.find(tmp_path, "k")
   assert pictures.data_uri(path).startswith("data:image/jpeg;base64,")
   assert Image.open(io.BytesIO(pictures.thumbnail(path.read_bytes, 100))).size == (100, 2)
 
 
-def test_pictures_that_cannot_be_read_are_none(tmp_path, monkeypatch):
+def test_unreadable_images_have_no_thumbnail(tmp_path, monkeypatch):
   path = tmp_path / "k.png"
   Image.new("RGB", (40, 40), "red").save(path)
   monkeypatch.setattr(pictures, "_MAX_PIXELS", 1599)
@@ -49,7 +51,7 @@ def test_pictures_that_cannot_be_read_are_none(tmp_path, monkeypatch):
   assert pictures.data_uri(path) is None and pictures.thumbnail(path.read_bytes, 20) is None
 
 
-def test_pictures_that_lie_in_no_folder_are_read_by_their_keys(folder):
+def test_embedded_images_are_read_by_key_without_a_folder(folder):
   def read(key):
     return pictures.find(folder, key).read_bytes()
 
@@ -61,20 +63,20 @@ def test_pictures_that_lie_in_no_folder_are_read_by_their_keys(folder):
 
 
 @pytest.mark.parametrize("key", ["../k", "/k", "a/../../k", ".k", "", "k\x00", "k\n", "..", "é"])
-def test_keys_that_are_no_plain_names_are_never_paths(tmp_path, key):
+def test_image_keys_are_never_paths(tmp_path, key):
   (tmp_path / "images").mkdir()
   Image.new("RGB", (8, 8)).save(tmp_path / "k.png")
   assert pictures.find(tmp_path / "images", key) is None
 
 
-def test_pictures_turned_by_a_camera_stand_upright(tmp_path):
+def test_thumbnails_follow_exif_orientation(tmp_path):
   exif = Image.Exif()
   exif[0x0112] = 6  # "rotate 90 degrees clockwise"
   Image.new("RGB", (400, 100)).save(tmp_path / "k.jpg", exif=exif)
   assert Image.open(io.BytesIO(pictures.thumbnail((tmp_path / "k.jpg").read_bytes, 80))).size == (20, 80)
 
 
-def test_embedded_pictures_are_found_by_their_place(folder, tmp_path):
+def test_embedded_images_are_indexed_by_place(folder, tmp_path):
   found = pictures.choose("embed", _KEYS, folder, tmp_path / "r.html")
   assert found.data["of"] == [0, 1, 2, -2, 3, 4, 5, 6, 7, 8, -2] and found.sources == "data:"
   lines = found.blocks[0].split("\n")
@@ -82,7 +84,7 @@ def test_embedded_pictures_are_found_by_their_place(folder, tmp_path):
   assert found.note == "No readable picture in the folder for 2 of 11 images: k3, absent."
 
 
-def test_embedded_pictures_stay_within_the_budget(folder, tmp_path, monkeypatch):
+def test_embedded_images_stay_within_the_budget(folder, tmp_path, monkeypatch):
   everything = pictures.choose("embed", _KEYS, folder, tmp_path / "r.html")
   monkeypatch.setattr(pictures, "BUDGET", sum(map(len, everything.blocks)) // 2)
   found = pictures.choose("embed", _KEYS, folder, tmp_path / "r.html")
@@ -92,7 +94,7 @@ def test_embedded_pictures_stay_within_the_budget(folder, tmp_path, monkeypatch)
   assert f"{len(held)} pictures are in this file" in found.note
 
 
-def test_pictures_are_spread_whatever_their_number():
+def test_embedded_images_are_spread_evenly():
   order = pictures._spread(3600)
   assert sorted(order) == list(range(3600))
   few = sorted(order[:60])
@@ -100,26 +102,26 @@ def test_pictures_are_spread_whatever_their_number():
   assert pictures._spread(1) == [0] and pictures._spread(0) == []
 
 
-def test_links_lead_from_the_report_to_the_folder(folder, tmp_path):
+def test_linked_images_have_paths_relative_to_the_report(folder, tmp_path):
   found = pictures.choose("link", _KEYS, folder, tmp_path / "out" / "r.html")
   assert found.data["folder"] == "../data/my%20images/" and found.sources == "'self' file:"
   # Links are not opened.
   assert found.data["of"][:4] == ["k0.jpg", "k1.jpg", "k2.png", "k3.jpg"] and found.data["of"][-1] == -2
 
 
-def test_no_folder_or_none_wanted_is_no_pictures(folder, tmp_path):
+def test_report_images_none_or_without_a_folder(folder, tmp_path):
   assert pictures.choose("embed", _KEYS, None, tmp_path / "r.html").data == {"kind": "none"}
   assert pictures.choose("none", _KEYS, folder, tmp_path / "r.html").sources == "'none'"
 
 
-def test_bad_choices_say_what_there_is(tmp_path):
+def test_report_images_option_refuses_invalid_choices(tmp_path):
   with pytest.raises(UsageError, match="embed, link, none"):
     pictures.choose("draw", _KEYS, None, tmp_path / "r.html")
   with pytest.raises(UsageError, match="give the folder"):
     pictures.choose("link", _KEYS, None, tmp_path / "r.html")
 
 
-def test_pictures_in_folders_within_the_folder(tmp_path):
+def test_images_are_found_in_subfolders(tmp_path):
   for name in ("a.png", "deep/a.jpg", "deep/b.JPG", "one/c.jpg", "two/c.jpg", "deep/d.gif"):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -133,7 +135,7 @@ def test_pictures_in_folders_within_the_folder(tmp_path):
   assert linked.data["of"] == ["a.png", "deep/b.JPG", -2] and linked.note
 
 
-def test_pictures_have_the_keys_of_a_corpus_of_own_pictures(tmp_path):
+def test_images_are_found_by_hashed_keys_of_a_folder_corpus(tmp_path):
   for name in ("one/a b.jpg", "one/c.jpg", "two/c.jpg"):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     Image.new("RGB", (8, 8)).save(tmp_path / name)

@@ -1,4 +1,4 @@
-"""The report on paper, and what stands in its table as in those of the terminal."""
+"""The report in print, and rows of papers, fidelity and baselines in its table."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ _SCROLLING = (
 # The widths of upright and of lying A4 without its margins, in CSS pixels.
 @pytest.mark.parametrize("family", browser.FAMILIES)
 @pytest.mark.parametrize("width", [703, 1032])
-def test_all_tables_fit_on_paper_in_any_font(opened, ours, theirs, width, family):
+def test_printed_report_tables_fit_the_paper_in_any_font(opened, ours, theirs, width, family):
   worst = {
     name: 1.0 if isinstance(value, float) else value for name, value in ours.health["en"].as_dict().items()
   }
@@ -38,7 +38,7 @@ def test_all_tables_fit_on_paper_in_any_font(opened, ours, theirs, width, family
   assert page.locator(".scroll").evaluate_all(_SCROLLING) == []
 
 
-def test_paper_has_no_question_marks_and_headings_stay_with_what_they_head(opened, ours, theirs):
+def test_printed_report_hides_question_marks_and_keeps_headings(opened, ours, theirs):
   systems = {"ours": ours, "theirs": theirs}
   page = opened(systems, comparison=compare(systems, resamples=20))
   assert page.locator(".about.short:visible").count() > 5
@@ -50,7 +50,7 @@ def test_paper_has_no_question_marks_and_headings_stay_with_what_they_head(opene
   assert {head.evaluate("(e) => getComputedStyle(e).breakAfter") for head in heads} == {"avoid"}
 
 
-def test_captions_that_are_not_there_yet_are_not_printed(opened, ours):
+def test_printed_report_omits_captions_not_yet_loaded(opened, ours):
   page = opened({"ours": ours})
   page.emulate_media(media="print")
   expect(page.locator("#captions")).to_be_visible()
@@ -58,13 +58,13 @@ def test_captions_that_are_not_there_yet_are_not_printed(opened, ours):
   expect(page.locator("#captions")).to_be_hidden()
 
 
-def test_captions_are_not_there_before_a_script_shows_them(tmp_path, ours):
+def test_report_captions_are_busy_before_scripts_run(tmp_path, ours):
   report.write_report(tmp_path / "r.html", {"ours": ours})
   text = (tmp_path / "r.html").read_text(encoding="utf-8")
   assert '<div id="cards" class="cards" tabindex="-1" aria-busy="true">' in text
 
 
-def test_rows_of_papers_stand_below_the_table(opened, ours):
+def test_report_shows_published_rows_below_the_table(opened, ours):
   rows = ({"model": "m", "paper": "p", "table": "rows", "en": 0.78},)
   page = opened({"ours": dataclasses.replace(ours, table=dataclasses.replace(ours.table, published=rows))})
   own = f"{ours.table.rows['en']['cider_d']:.3f}"
@@ -73,7 +73,7 @@ def test_rows_of_papers_stand_below_the_table(opened, ours):
   assert rows.all_inner_texts() == [f"Captions of ours\t\t\t{own}", "m\tp\trows\t0.780"]
 
 
-def test_the_table_has_fidelity_and_the_interval_of_a_baseline(opened, ours):
+def test_report_table_shows_fidelity_and_baseline_intervals(opened, ours):
   table = dataclasses.replace(
     ours.table,
     shares={"fidelity": {"de": 0.957}, "fidelity of references": {"de": 1.0}},
@@ -89,9 +89,7 @@ def test_the_table_has_fidelity_and_the_interval_of_a_baseline(opened, ours):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_box_that_scrolls_has_a_shadow_at_its_edge_and_drawn_differences_are_in_sight(
-  opened, page, ours, theirs, scheme
-):
+def test_report_scroll_shadow_and_differences_in_view(opened, page, ours, theirs, scheme):
   page.set_viewport_size({"width": 400, "height": 900})
   page.emulate_media(color_scheme=scheme)
   systems = {"ours": ours, "theirs": theirs}
