@@ -12,12 +12,19 @@ from PIL import Image, ImageFile
 from xmcap.data import images
 from xmcap.errors import UsageError, XmcapError
 
+_SIDES = images.SIDES
+
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch, request):
-  """Allows pictures of a few pixels, in which each pixel can be followed."""
-  if "sides" not in request.node.name:
-    monkeypatch.setattr(images, "SIDES", (1, images.SIDES[1]))
+def tiny(monkeypatch):
+  """Allows images of a few pixels, in which each pixel can be followed."""
+  monkeypatch.setattr(images, "SIDES", (1, _SIDES[1]))
+
+
+@pytest.fixture
+def real_sides(tiny, monkeypatch):
+  """The sides that images may have outside of this file."""
+  monkeypatch.setattr(images, "SIDES", _SIDES)
 
 
 def photo(height: int = 48, width: int = 64) -> np.ndarray:
@@ -337,12 +344,12 @@ def test_gin_settings_of_augment_do_not_crop_evaluation_images():
 
 
 @pytest.mark.parametrize("size", [(7, 100), (100, 1), (8, 65_536), (1, 39_999_999)])
-def test_sides_that_are_too_short_or_too_long_are_refused(size):
+def test_sides_that_are_too_short_or_too_long_are_refused(size, real_sides):
   with pytest.raises(XmcapError, match="picture 'k': .* pixels, but a side has 8 to 65,535"):
     images.decode(huge_png(*size), "k")
 
 
-def test_sides_of_eight_pixels_are_enough():
+def test_sides_of_eight_pixels_are_enough(real_sides):
   assert images.decode(encode(Image.new("RGB", (8, 9))), "k").shape == (9, 8, 3)
 
 
