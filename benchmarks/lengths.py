@@ -21,7 +21,7 @@ import report
 from xmcap import languages
 from xmcap.data import length_batches
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.length_batches import Buckets
+from xmcap.data.length_batches import LengthBatches
 from xmcap.data.order import Order
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
@@ -85,7 +85,7 @@ def main() -> None:
   rows = []
 
   def measure(of_sizes: tuple[int, ...], window: int) -> str:
-    buckets = Buckets(
+    batches = LengthBatches(
       drawing,
       [index],
       Order(0, [pictures]),
@@ -95,9 +95,9 @@ def main() -> None:
     )
     steps = 64
     began = time.perf_counter()
-    made = [buckets.batch(step) for step in range(steps)]
+    made = [batches.batch(step) for step in range(steps)]
     milliseconds = (time.perf_counter() - began) / steps * 1e3
-    positions = sum(bucket.length for bucket in made) / steps
+    positions = sum(batch.length for batch in made) / steps
     counts = {size: sum(bucket.length == size for bucket in made) / steps for size in of_sizes}
     padded = 1 - np.minimum(pieces, of_sizes[-1]).mean() / positions
     shares = ", ".join(f"{share:.0%}" for share in counts.values())

@@ -241,14 +241,14 @@ def _merged(parts: Iterable[Counted]) -> Counted:
   return list(layouts), np.concatenate(numbers), np.concatenate([counts.astype(kind) for counts in pieces])
 
 
-class Bucket(NamedTuple):
+class LengthBatch(NamedTuple):
   """The plan of a batch: the positions of its images, int64 [B], and its target length T."""
 
   positions: np.ndarray
   length: int
 
 
-class Buckets:
+class LengthBatches:
   """The batches of a stream, by step.
 
   Args:
@@ -274,12 +274,12 @@ class Buckets:
   ):
     self._drawing, self._indexes, self._order = drawing, indexes, order
     self._prompts = np.array(prompts)
-    self._pictures, self._lengths, self._window = images, np.array(lengths), window
+    self._num_images, self._lengths, self._window = images, np.array(lengths), window
     # Cached, because threads work on neighbouring steps.
     self._kept = functools.lru_cache(maxsize=1 + 2 * -(-_NEIGHBOURS // window))(self._made)
     self._lock = threading.Lock()
 
-  def batch(self, step: int) -> Bucket:
+  def batch(self, step: int) -> LengthBatch:
     """Returns the batch of a step, independent of earlier calls."""
     with self._lock:
       return self._kept(step // self._window)[step % self._window]
@@ -289,23 +289,24 @@ class Buckets:
     if len(self._lengths) == 1:
       return {int(self._lengths[0]): 1.0}
     windows = range(max(1, steps // self._window))
-    counts = Counter(bucket.length for window in windows for bucket in self._made(window))
+    counts = Counter(batch.length for window in windows for batch in self._made(window))
     return {length: counts[length] / counts.total() for length in self._lengths.tolist()}
 
-  def _made(self, window: int) -> list[Bucket]:
-    size = self._window * self._pictures
+  def _made(self, window: int) -> list[LengthBatch]:
+    size = self._window * self._num_images
     positions = np.arange(size, dtype=np.int64) + window * size
     if len(self._lengths) == 1:
-      return [Bucket(positions, int(self._lengths[0]))]
+      return [LengthBatch(positions, int(self._lengths[0]))]
     longest = self._longest(positions)
-    batches = np.arange(size).reshape(self._window, self._pictures)
+    batches = np.arange(size).reshape(self._window, self._num_images)
     if self._window > 1:
       # The batches of a window are shuffled, so that training does not go from short to long.
       order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
       batches = np.argsort(longest, kind="stable").reshape(batches.shape)[order]
     fitting = np.searchsorted(self._lengths[:-1], longest[batches].max(axis=1))
     return [
-      Bucket(positions[rows], int(self._lengths[place])) for rows, place in zip(batches, fitting, strict=True)
+      LengthBatch(positions[rows], int(self._lengths[place]))
+      for rows, place in zip(batches, fitting, strict=True)
     ]
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:

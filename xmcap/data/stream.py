@@ -24,7 +24,7 @@ from xmcap.data import length_batches as lengths
 from xmcap.data.batch_maker import BatchRows
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.image_stream import ImageStream, Read
-from xmcap.data.length_batches import Buckets
+from xmcap.data.length_batches import LengthBatches
 from xmcap.data.mixture import open_parts
 from xmcap.data.order import MixedOrder, Order
 from xmcap.data.readers import CaptionReader, TagReader
@@ -152,7 +152,7 @@ class CaptionStream(ImageStream):
     """Sets up the plan of batches."""
     self.target_lengths = target_lengths
     self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
-    self._buckets = Buckets(
+    self._length_batches = LengthBatches(
       self._drawing, self._indexes, self.order, self.num_images, target_lengths, self.bucket_window,
       np.sum(self._prompts != PAD_ID, axis=1),
     )  # fmt: skip
@@ -233,10 +233,10 @@ class CaptionStream(ImageStream):
 
   def mix_of_lengths(self, steps: int) -> dict[int, float]:
     """Returns T -> share among about the first `steps` batches."""
-    return self._buckets.mix(steps)
+    return self._length_batches.mix(steps)
 
   def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
-    length = self._buckets.batch(step).length
+    length = self._length_batches.batch(step).length
     positions = self._planned(step, positions)
     rows = read(inputs, positions, self._counted(positions), self.order.at(positions), length)
     columns = rows.fields["columns"]
@@ -251,7 +251,7 @@ class CaptionStream(ImageStream):
 
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
     """Returns the positions that the plan of a batch puts at these positions."""
-    return self._buckets.batch(step).positions[positions - step * self.num_images]
+    return self._length_batches.batch(step).positions[positions - step * self.num_images]
 
 
 @gin.configurable
