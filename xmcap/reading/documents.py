@@ -35,7 +35,7 @@ class Document:
     place: how messages name a row by its number.
     rows: (number, row) of each.
     notes: what was recognised and counted.
-    images: keys of the images that the file lists, also those without captions, in its order -> name of the image,
+    images: keys of the images that the file lists, also those without captions, in its order -> its file name,
       "" if there is none; None: the file does not list images.
     splits: key -> split of the images, where the file has them.
   """
@@ -249,7 +249,7 @@ def _are_columns(document: dict[str, Any]) -> bool:
 
 
 def file_name(image: dict[str, Any]) -> str:
-  """Returns the name of the image of an image; "" if there is none."""
+  """Returns the file name of an image; "" if there is none."""
   return next((name for field in FILE_NAMES if isinstance(name := image.get(field), str)), "")
 
 

@@ -182,7 +182,7 @@ def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
 def _items(
   source: rows.Rows, namer: ids.Namer, language: str | None, names: dict[str, str]
 ) -> Iterator[tuple[int | str, str | None, object, str]]:
-  """Yields (number, image key or None, language or None, caption); adds key -> name of the image to `names`."""
+  """Yields (number, image key or None, language or None, caption); adds key -> file name of the image to `names`."""
   first = next(source.rows, None)
   if first is None:
     return

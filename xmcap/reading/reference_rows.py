@@ -28,7 +28,7 @@ class References(Captions):
     tokenized: the same captions, split into words by the release and joined by single spaces; empty unless requested.
     notes: warnings about the file for readers of the scores.
     splits: image key -> split, for a file that has several, as Karpathy's.
-    names: image key -> the name of its image, where the file has it beside the key.
+    names: image key -> its file name, where the file has it beside the key.
     rejected: keys of images all of whose captions the file marks as rejected; their predictions do not count.
     longest: the most characters that the reader let a caption have; None: any number.
     numbered: whether the keys are the numbers of lines.
@@ -128,7 +128,7 @@ def _items(
 ) -> Iterator[tuple[Any, str, Any, Any]]:
   """Yields (number, id, language or None, (captions, words, region)) for rows of captions.
 
-  Adds key -> name of the image to `names`, and to `rejected` the key of each caption that a flag leaves out.
+  Adds key -> file name of the image to `names`, and to `rejected` the key of each caption that a flag leaves out.
   """
   repeated: dict[str, list[str]] = {}
   several = len(layout.captions) > 1

@@ -30,7 +30,7 @@ def read(
   problems: Problems,
   packed: tarfile.TarFile,
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
-  """Returns the table and the rows of files; adds their embedded images to `packed`, as the row's `picture`.
+  """Returns the table and the rows of files; adds their embedded images to `packed`, as the row's `image`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for images beside the file.
   If each file is named by its language, such as `th-00000-of-00001.parquet`, and no column says it, that is the
