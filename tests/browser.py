@@ -4,6 +4,7 @@
 `page.goto(path.as_uri())`.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -52,16 +53,18 @@ def set_font(page, family: str) -> None:
   )
 
 
-def settle_storage(page) -> None:
-  """Loads a page anew until what it stores stays, twice.
+def reload(page) -> None:
+  """Loads a page anew, which then finds in its storage what it stored.
 
-  Of about one new profile in 300, a busy Chromium loses what was stored first; of fewer, what came next.
+  A busy Chromium may load it in another process before the first process has handed over what was stored.
   """
-  for name in ("first", "next"):
-    while not page.evaluate(f"() => localStorage.getItem('{name}')"):
-      page.evaluate(f"() => localStorage.setItem('{name}', 'yes')")
-      page.reload()
-  page.evaluate("() => ['first', 'next'].forEach((name) => localStorage.removeItem(name))")
+  stored = json.dumps(page.evaluate("() => ({...localStorage})"))
+  session = page.context.new_cdp_session(page)
+  source = f"for (const [key, value] of Object.entries({stored})) localStorage.setItem(key, value);"
+  script = session.send("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+  page.reload()
+  session.send("Page.removeScriptToEvaluateOnNewDocument", script)
+  session.detach()
 
 
 @pytest.fixture

@@ -42,12 +42,10 @@ def _items_to_rate(count):
 def annotate(page, tmp_path):
   """Opens a page as an annotator."""
 
-  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3, is_reloaded=False):
+  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3):
     items = _items_to_rate(count) if procedure.ratings else _items(language, count)
     annotation_page.write_annotation_page(tmp_path, language, items, procedure)
     page.goto((tmp_path / "annotate.html").as_uri())
-    if is_reloaded:
-      browser.settle_storage(page)
     if name:
       page.keyboard.type(name)
       page.keyboard.press("Enter")
@@ -150,7 +148,7 @@ def test_annotation_instructions_are_complete():
 @pytest.mark.parametrize("language", _TEXTS)
 def test_annotation_from_first_click_to_saved_file(annotate, page, tmp_path, language):
   sentences, tags, typed, own_tag = _TEXTS[language]
-  annotate(language, is_reloaded=True)
+  annotate(language)
   page.on("dialog", lambda dialog: dialog.accept())
   page.locator("#sentences .suggestion").nth(0).click()
   page.locator("#sentence").press("End")
@@ -160,7 +158,7 @@ def test_annotation_from_first_click_to_saved_file(annotate, page, tmp_path, lan
   page.locator("#new-tag").fill(own_tag)
   page.keyboard.press("Enter")
   page.get_by_role("button", name=f"Remove {tags[0]}").click()
-  page.reload()
+  browser.reload(page)
   expect(page.locator("#sentence")).to_have_value(f"{sentences[0]}!")
   assert [field.input_value() for field in page.locator("#tags input").all()] == [tags[1], own_tag]
   page.locator("#tags input").nth(0).fill(f"{tags[1]} 2")
@@ -287,10 +285,10 @@ def test_annotation_page_keeps_a_state_per_annotator(annotate, page):
 
 @pytest.mark.parametrize("kept", ["{", "null", '{"caption": 3}', '{"caption": "x", "tags": [1]}'])
 def test_annotation_page_ignores_invalid_local_storage(annotate, page, kept):
-  annotate(is_reloaded=True)
+  annotate()
   name = "Object.keys(localStorage).find((key) => key.endsWith('-0-anna'))"
   page.evaluate(f"(kept) => localStorage.setItem({name}, kept)", kept)
-  page.reload()
+  browser.reload(page)
   expect(page.locator("#sentence")).to_have_value("")
   expect(page.locator("#described")).to_have_text("0 of 3 done")
 
@@ -350,7 +348,7 @@ def test_annotation_page_batch_is_rated_before_it_is_described(annotate, page, t
 
 
 def test_annotation_page_reload_hides_rated_captions(annotate, page):
-  annotate(**_rated(2), is_reloaded=True)
+  annotate(**_rated(2))
   for _ in range(2):
     page.keyboard.press("1")
     page.keyboard.press("Enter")
@@ -358,7 +356,7 @@ def test_annotation_page_reload_hides_rated_captions(annotate, page):
   at_rating = """() => { const name = Object.keys(localStorage).find((key) => key.endsWith("-place-anna"));
     localStorage.setItem(name, '{"place": 1, "unsaved": true}'); }"""
   page.evaluate(at_rating)
-  page.reload()
+  browser.reload(page)
   expect(page.locator("#place")).to_contain_text("describe 1 of 2")
 
 

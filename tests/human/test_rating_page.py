@@ -14,11 +14,9 @@ from xmcap.human import rating_items, rating_join, rating_protocols, sxs, thumb_
 def rate(page, write):
   """Opens a page as a rater; returns (page, its items, which the script also has)."""
 
-  def run(*options, rater="anna", is_reloaded=False, **named):
+  def run(*options, rater="anna", **named):
     path = write(*options, **named)
     page.goto(path.as_uri())
-    if is_reloaded:
-      browser.settle_storage(page)
     if rater:
       page.keyboard.type(rater)
       page.keyboard.press("Enter")
@@ -35,14 +33,14 @@ def _save(page, tmp_path, name="saved.jsonl"):
 
 
 def _reload(page):
-  page.reload()
+  browser.reload(page)
   # On a busy machine `reload` may come back before the page's script has run.
   page.locator("#rated", has_text="rated").wait_for()
 
 
 def _reload_start(page):
   page.on("dialog", lambda dialog: dialog.accept())
-  page.reload()
+  browser.reload(page)
   page.locator("#start").wait_for()
 
 
@@ -290,7 +288,7 @@ def test_rating_page_references_unfold(rate):
 
 
 def test_rating_page_reload_keeps_answers(rate, tmp_path):
-  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]}, is_reloaded=True)
+  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
   page.on("dialog", lambda dialog: dialog.accept())
   _press(page, "5 4 1 Enter 2")
   _reload(page)
@@ -346,7 +344,7 @@ def test_rating_page_without_local_storage_warns_and_saves(page, rate, tmp_path)
   "kept", ["{", "null", "[]", '{"answers": {"x": {"rating": 1}, "ID": {"rating": 9}}, "place": 99}']
 )
 def test_rating_page_ignores_invalid_local_storage(page, rate, kept):
-  _, items = rate("sxs", is_reloaded=True)
+  _, items = rate("sxs")
   page.evaluate(
     "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
     kept.replace("ID", items[0]["id"]),
@@ -357,7 +355,7 @@ def test_rating_page_ignores_invalid_local_storage(page, rate, kept):
 
 
 def test_rating_page_asks_before_leaving_unsaved_answers(rate, tmp_path):
-  page, _ = rate("sxs", is_reloaded=True)
+  page, _ = rate("sxs")
   asked = []
   page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
   page.keyboard.press("4")
@@ -447,7 +445,7 @@ def test_rating_page_fits_the_width_of_a_phone(page, rate, images, protocol):
 
 
 def test_rating_page_instructions_follow_the_selected_language(rate, tmp_path):
-  page, items = rate(rater="", is_reloaded=True)
+  page, items = rate(rater="")
   task = page.locator("#start .task")
   assert task.inner_text().startswith("You see a picture and two captions")
   page.locator("#language").select_option("ar")

@@ -165,14 +165,14 @@ def test_serving_page_warns_of_out_of_distribution_images(page, width):
 
 def test_serving_page_remembers_languages_and_search(page):
   with servers.fake(own=["fa", "quz", "sw"]) as server:
-    browser.settle_storage(visit(page, server))
+    visit(page, server)
     page.locator("body[data-ready]").wait_for()
     page.locator("#languages > summary").click()
     page.locator("#trained label", has_text="Runasimi").click()
     page.locator("#searches label", has_text="Sample").click()
     page.locator("#temperature").fill("1.3")
     page.locator("#temperature").blur()
-    page.reload()
+    browser.reload(page)
     page.locator("body[data-ready]").wait_for()
     assert chosen_languages(page) == ["fa", "sw"]
     expect(page.locator("#temperature")).to_have_value("1.3")
@@ -183,7 +183,7 @@ def test_serving_page_remembers_languages_and_search(page):
       const [key, value] = Object.entries(localStorage)[0];
       localStorage.setItem(key, value.replace("fa,quz,sw", "fa,quz"));
     }""")
-    page.reload()
+    browser.reload(page)
     page.locator("body[data-ready]").wait_for()
     assert chosen_languages(page) == ["fa", "quz", "sw"]
 
