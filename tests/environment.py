@@ -23,3 +23,5 @@ os.environ["XLA_FLAGS"] = " ".join(
 )  # fmt: skip
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE / "compiled-for-tests"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+# TensorFlow says what it found out about the machine each time that it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,0 +1,110 @@
+"""The command `xmcap`, and other programs, as tests call them: `xmcap("score", f"--out={out}").refused("--references")`."""
+
+import contextlib
+import dataclasses
+import functools
+import io
+import multiprocessing
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+
+from xmcap import cli
+
+_PRELOADED = ("jax", "flax", "optax", "orbax.checkpoint", "tensorflow", "seqio", "xmcap.cli")
+_TIMEOUT = 600  # seconds, on a busy machine
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """What a command left: its exit code, and what it printed."""
+
+  code: int
+  out: str
+  err: str
+
+  def succeeded(self, *texts: str) -> "Result":
+    """Asserts exit code 0 and that all texts were printed."""
+    assert self.code == 0, self.err
+    for text in texts:
+      assert text in self.out + self.err, (text, self.out, self.err)
+    return self
+
+  def refused(self, *texts: str, code: int = 2) -> "Result":
+    """Asserts the exit code, and that the last line of errors is xmcap's, its only one, and has all texts."""
+    assert self.code == code, self
+    errors = [line for line in self.err.splitlines() if line.startswith("xmcap: ")]
+    assert len(errors) == 1 and self.err.endswith(f"{errors[0]}\n"), self.err
+    assert "Traceback" not in self.err, self.err
+    for text in texts:
+      assert text in errors[0], (text, errors[0])
+    return self
+
+
+def xmcap(*argv: object) -> Result:
+  """Runs the command in this process."""
+  out, err = io.StringIO(), io.StringIO()
+  with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    code = cli.main([*map(str, argv)])
+  return Result(code, out.getvalue(), err.getvalue())
+
+
+def forked(
+  program: Callable[..., int | None],
+  *arguments: object,
+  environment: Mapping[str, str] | None = None,
+  folder: str | os.PathLike | None = None,
+) -> Result:
+  """Runs a function of a module in a process of its own, in which the large libraries are imported already.
+
+  For what needs a process: devices, signals, the environment. Where starting is what is tested, start Python.
+
+  Args:
+    program: returns the exit code, or None for 0.
+    arguments: its arguments; they are pickled.
+    environment: is added to that of this process; JAX_* have no effect, because JAX has read them.
+    folder: the working folder; None: this process's.
+  """
+  assert not any(name.startswith("JAX_") for name in environment or {}), environment
+  with tempfile.TemporaryDirectory() as outputs:
+    paths = [pathlib.Path(outputs, name) for name in ("out", "err")]
+    child = _forkserver().Process(
+      target=_child,
+      args=(program, arguments, {**os.environ, **(environment or {})}, folder or os.getcwd(), paths),
+    )
+    child.start()  # The first one starts the server, which imports.
+    child.join(_TIMEOUT)
+    if child.is_alive():
+      child.kill()
+      raise TimeoutError(f"{program} had not ended after {_TIMEOUT} s")
+    out, err = (path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    return Result(child.exitcode, out, err)
+
+
+def xmcap_forked(*argv: object, **options) -> Result:
+  """Runs the command in a process of its own; options as for `forked`."""
+  return forked(cli.main, [*map(str, argv)], **options)
+
+
+@functools.cache
+def _forkserver():
+  context = multiprocessing.get_context("forkserver")
+  context.set_forkserver_preload([*_PRELOADED, __name__])
+  return context
+
+
+def _child(program, arguments, environment, folder, paths) -> None:
+  for path, stream in zip(paths, (sys.stdout, sys.stderr), strict=True):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(file, 1 if stream is sys.stdout else 2)
+    os.close(file)
+  sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+  sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
+  os.environ.clear()
+  os.environ.update(environment)
+  os.chdir(folder)
+  code = program(*arguments)
+  sys.stdout.flush()
+  sys.exit(code or 0)
