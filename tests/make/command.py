@@ -1,4 +1,4 @@
-"""The command `xmcap`, and other programs, as tests call them: `xmcap("score", f"--out={out}").refused("--references")`."""
+"""The command `xmcap`, and other programs, as tests call them: `xmcap("score", "--out=x").refused("--references")`."""
 
 import contextlib
 import dataclasses
@@ -80,6 +80,7 @@ def forked(
       child.kill()
       raise TimeoutError(f"{program} had not ended after {_TIMEOUT} s")
     out, err = (path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    assert child.exitcode is not None
     return Result(child.exitcode, out, err)
 
 
@@ -96,12 +97,10 @@ def _forkserver():
 
 
 def _child(program, arguments, environment, folder, paths) -> None:
-  for path, stream in zip(paths, (sys.stdout, sys.stderr), strict=True):
+  for number, path in enumerate(paths, 1):
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    os.dup2(file, 1 if stream is sys.stdout else 2)
+    os.dup2(file, number)
     os.close(file)
-  sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
-  sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
   os.environ.clear()
   os.environ.update(environment)
   os.chdir(folder)
