@@ -12,4 +12,6 @@ class Module:
     self._name = name
 
   def __getattr__(self, attribute: str) -> Any:
+    if attribute.startswith("_"):  # pytest looks for `_mock_name` and `__wrapped__` while it collects
+      raise AttributeError(attribute)
     return getattr(pytest.importorskip(self._name), attribute)
