@@ -88,7 +88,7 @@ def _add_coco_cn(corpora) -> None:
   command = base.add_command(
     corpora, "coco_cn", _build_coco_cn, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
     "Reads version 1805 or 1805v1.1, or the extension coco-cn_ext.icap2020.txt, as published, in place; "
-    "docs/corpora.md says what is needed.",
+    "docs/coco_cn.md says what is needed.",
     extra="train",
   )  # fmt: skip
   images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"

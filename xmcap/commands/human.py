@@ -62,7 +62,7 @@ def _add_thumb(actions) -> None:
     command, "--metrics", "NAMES", "such as cider_d,rouge_l; NAME:TOKENIZER for words of its own", "cider_d"
   )
   base.text(
-    command, "--vectors", "DIR", "embeddings for clip_score, similarity and so on (docs/scoring.md)", ""
+    command, "--vectors", "DIR", "embeddings for clip_score, similarity and so on (docs/metrics.md)", ""
   )
   base.text(command, "--tokenizer", "NAME", "tokenizer of the other metrics", "default")
   base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")

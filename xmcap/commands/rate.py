@@ -20,7 +20,7 @@ def add(actions) -> None:
   protocol = (
     "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0); coco_cn_captions: "
     "relevance and fluency; coco_cn_tags: irrelevant, unsure, relevant; xm3600_quality: five levels; "
-    "or the JSON file of a rubric (docs/scoring.md)"
+    "or the JSON file of a rubric (docs/human.md)"
   )
   system = (
     "a system and its captions, in any layout of xmcap score, such as COCO results; or its tags (repeatable)"

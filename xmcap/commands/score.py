@@ -44,7 +44,7 @@ def _add_score(commands) -> None:
   words = command.add_argument_group("scoring")
   protocol = (
     "how others score, such as paligemma, centurio, mblip, xm100, xm3600, vlmevalkit: words, metrics, scale; default: "
-    "xmcap, with which any other option goes (docs/scoring.md)"
+    "xmcap, with which any other option goes (docs/compare.md)"
   )
   metrics = (
     "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
@@ -75,7 +75,7 @@ def _add_score(commands) -> None:
   wrong = "captions in another language: keep, or score them as empty captions (zero)"
   base.text(words, "--wrong_language", "WAY", wrong, "keep")
   vectors = (
-    "embeddings of pictures and captions, as `xmcap embed` writes them or any script (docs/scoring.md)"
+    "embeddings of pictures and captions, as `xmcap embed` writes them or any script (docs/metrics.md)"
   )
   base.text(words, "--vectors", "DIR", vectors, "")
   base.number(words, "--bootstrap", "resamples for 95%% intervals, such as 1000", 0)

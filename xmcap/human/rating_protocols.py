@@ -92,7 +92,7 @@ class RatingProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def parse(content: Any, where: str | os.PathLike) -> RatingProtocol:
   """Returns the rubric of a JSON value; UsageError that names the place if it is none."""
-  hint = "give name, title, task and criteria, as docs/scoring.md shows"
+  hint = "give name, title, task and criteria, as docs/human.md shows"
   protocol = jsonl.convert(content, RatingProtocol, where, "not a rubric", hint)
 
   def refuse(reason: str) -> UsageError:

@@ -165,7 +165,7 @@ def read(
   named = _comparing(chosen)
   if named and not vectors:
     raise UsageError(
-      f"{named[0]} compares embeddings: give their folder with --vectors=DIR (docs/scoring.md)"
+      f"{named[0]} compares embeddings: give their folder with --vectors=DIR (docs/metrics.md)"
     )
   if vectors and not named:
     names = ", ".join(name for name, metric in metrics.CAPTION_METRICS.items() if metric.compares)

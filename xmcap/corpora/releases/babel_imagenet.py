@@ -34,6 +34,7 @@ class BabelImagenet(build.CorpusBuild):
     "Babel-ImageNet: ImageNet's validation pictures, with names of their classes in many languages."
   )
   HOMEPAGE = "https://github.com/gregor-ge/Babel-ImageNet"
+  PAGE = "docs/babel_imagenet.md"
   PARTS = file_names.BABEL_IMAGENET
   labels: pathlib.Path
   images: pathlib.Path

@@ -49,6 +49,7 @@ class CocoCn(build.CorpusBuild):
   NAME = "coco_cn"
   DESCRIPTION = "COCO-CN: 20,341 pictures of MSCOCO with sentences and tags in Chinese by people."
   HOMEPAGE = "https://github.com/li-xirong/coco-cn"
+  PAGE = "docs/coco_cn.md"
   PARTS = {}
   release: pathlib.Path
   images: tuple[pathlib.Path, ...] = ()
