@@ -1,4 +1,4 @@
-"""Prints a drawing of the packages of xmcap/, in Mermaid, from their imports: docs/architecture.md shows it on the site.
+"""Prints a drawing of the packages of xmcap/, in Mermaid, from their imports; docs/architecture.md shows it.
 
 usage: python .ci/architecture.py
 

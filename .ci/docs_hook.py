@@ -63,7 +63,7 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
   """Adds the pages that are made."""
   made = {"index.md": index(), _GIN_PAGE: output_of("gin_reference"), "commands.md": output_of("commands")}
   for name, (title, modules) in _API.items():
-    made[f"reference/{name}.md"] = "\n".join([f"# {title}", *(f"\n::: xmcap.{one}" for one in modules.split())])
+    made[f"reference/{name}.md"] = f"# {title}\n" + "".join(f"\n::: xmcap.{one}\n" for one in modules.split())
   for name, text in made.items():
     files.append(File.generated(config, name, content=text))
   return files
@@ -96,7 +96,7 @@ def index() -> str:
   text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
   return re.sub(
     r"(?<!!)\[([^\]]+)\]\(([^):#]+)\)",
-    lambda link: link[0] if (ROOT / "docs" / link[2]).exists() or link[2] == "commands.md" else link[1],
+    lambda link: link[0] if (ROOT / "docs" / link[2]).exists() else link[1],
     text,
   )
 
@@ -122,10 +122,12 @@ def configurables() -> dict[str, set[str]]:
 
 
 def _linked(match: re.Match[str], address: str) -> str:
-  name, parameter = match["name"], match["parameter"]
+  name, parameter = match["name"] or "", match["parameter"]
+  parameters = configurables().get(name)
   # `train` alone is a split or a command.
-  is_one = parameter in configurables().get(name, ()) if parameter else name in configurables() and name[:1].isupper()
-  return f'<a href="{address}#{name.lower()}">{match[0]}</a>' if name and is_one else match[0]
+  if parameters is None or (parameter not in parameters if parameter else name.islower()):
+    return match[0]
+  return f'<a href="{address}#{name.lower()}">{match[0]}</a>'
 
 
 def drawing(source: str, number: int) -> str:
