@@ -1,14 +1,15 @@
-"""How far converted weights are from the models that they come from, as a table.
+"""How far converted weights are from the models that they come from: the table in docs/convert.md.
 
 Makes small models of transformers with random weights, in the shapes that are published and in others, converts them,
 and compares logits (T5) or unit embeddings of pictures and texts (dual towers).
 
-usage: python benchmarks/conversions.py     (needs torch and transformers)
+usage: python benchmarks/conversions.py     (needs torch and transformers; writes the table into docs/convert.md)
 """
 
 import contextlib
 import io
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -16,6 +17,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+_PAGE, _MARK = ROOT / "docs" / "convert.md", "<!-- benchmarks/conversions.py -->"
 _T5 = {
   "mT5, logits apart": ("MT5", {}),
   "mT5, 4 heads of 8, 1 + 1 layers": ("MT5", {"num_heads": 4, "d_kv": 8, "d_ff": 44, "num_layers": 1,
@@ -98,15 +100,19 @@ def rows() -> list[tuple[str, str, float]]:
 
 
 def main() -> None:
-  """Prints the table."""
+  """Writes the table, and prints it."""
   import torch
   import transformers
 
-  print("| conversion | shape | largest difference |\n| --- | --- | --- |")
-  for name, shape, difference in rows():
-    print(f"| {name} | {shape} | {difference:.0e} |")
+  lines = ["| conversion | shape | largest difference |", "| --- | --- | --- |"]
+  lines += [f"| {name} | {shape} | {difference:.0e} |" for name, shape, difference in rows()]
   versions = f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}"
-  print(f"\n({versions}; logits of T5s, unit embeddings of dual towers.)")
+  text = "\n".join(
+    [_MARK, *lines, "", f"({versions}; logits of T5s, unit embeddings of dual towers.)", _MARK]
+  )
+  page = _PAGE.read_text(encoding="utf-8")
+  _PAGE.write_text(re.sub(f"{_MARK}.*{_MARK}", lambda _: text, page, flags=re.DOTALL), encoding="utf-8")
+  print(text)
 
 
 if __name__ == "__main__":
