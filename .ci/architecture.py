@@ -1,6 +1,6 @@
-"""Draws the packages of docs/architecture.md from the imports of xmcap/.
+"""Prints a drawing of the packages of xmcap/, in Mermaid, from their imports; docs/architecture.md shows it.
 
-usage: python .ci/architecture.py [--check]     (--check: writes nothing, and fails if the drawing is out of date)
+usage: python .ci/architecture.py
 
 An arrow leads from a package to one that it imports, unless others on the way down lead there, too. What a package is
 for is the first clause of its docstring.
@@ -10,11 +10,8 @@ import ast
 import graphlib
 import pathlib
 import re
-import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
-_DRAWING = re.compile(r"```mermaid\nflowchart TB\n  accDescr: The packages.*?```\n", re.DOTALL)
 _GROUND = "ground"
 
 
@@ -82,16 +79,5 @@ def _modules(path: pathlib.Path) -> set[str]:
   return {name for name in modules if name.split(".")[0] == "xmcap"}
 
 
-def main() -> None:
-  """Writes the drawing into the page, or checks it."""
-  text = PAGE.read_text(encoding="utf-8")
-  drawn = _DRAWING.sub(lambda _: drawing(), text)
-  if "--check" in sys.argv[1:]:
-    if drawn != text:
-      raise SystemExit("docs/architecture.md: the drawing is out of date: run `python .ci/architecture.py`")
-  else:
-    PAGE.write_text(drawn, encoding="utf-8")
-
-
 if __name__ == "__main__":
-  main()
+  print(drawing())

@@ -21,7 +21,7 @@ import report
 _TOPOLOGY = "--topology=v4-128"
 _RUN = "--gin_file=runs/train_coco35l.gin"
 _ESTIMATE = (
-  "Batch 2,048. Times are estimates for the compiled program (see docs/plan.md). Nothing was run on a TPU."
+  "Batch 2,048. Times are estimates for the compiled program (see docs/pods.md). Nothing was run on a TPU."
 )
 _NODE_MESHES = {
   "fsdp 8": (),
@@ -37,7 +37,7 @@ _NODE_MESHES = {
 _NODE = (
   "Per GPU, with 2,048 captions in all, K = 1, targets of 32 tokens. Compiled on a host without a GPU: nothing was run "
   "on one. Overlapped: with kernels between start and end. Times are at the peak of the links and of the GPU "
-  "(docs/plan.md)."
+  "(docs/pods.md)."
 )
 _FEW_LAYERS = 2
 """Of 12: what they exchange repeats, and a step of all takes minutes to compile."""

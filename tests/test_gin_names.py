@@ -1,4 +1,4 @@
-"""Misspelled names of gin are found without imports. That the source says what gin knows, the gin reference checks."""
+"""Misspelled names of gin are found without imports. The gin reference checks that the source says what gin knows."""
 
 import pytest
 

@@ -103,20 +103,22 @@ def test_docs_hook_selects_image_width_and_palette(tmp_path):
   assert hook.on_page_content(alone, config=config) == alone
 
 
-@each_page
-def test_mermaid_diagrams_have_accessible_descriptions(page):
-  for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+@pytest.fixture(scope="module")
+def drawn() -> str:
+  """The pages' blocks of Mermaid, and the drawing of the packages, which is made with the site."""
+  blocks = [block[0] for page in PAGES for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+  return "\n".join([*blocks, _script("architecture").drawing()])
+
+
+def test_mermaid_diagrams_have_accessible_descriptions(drawn):
+  for block in _BLOCK.findall(drawn):
     assert re.search(r"^\s*accDescr: \w+", block, re.MULTILINE), block[:60]
 
 
-@each_page
-def test_mermaid_is_drawn_at_build_time_without_external_resources(page):
-  text = page.read_text(encoding="utf-8")
-  if not (blocks := _BLOCK.findall(text)):
-    return
+def test_mermaid_is_drawn_at_build_time_without_external_resources(drawn):
   pytest.importorskip("mmdr", reason="the extra docs is not installed")
-  made = hook.on_page_markdown(text)
-  assert "```mermaid" not in made and made.count("<svg") == 2 * len(blocks)
+  blocks, made = _BLOCK.findall(drawn), hook.on_page_markdown(drawn)
+  assert blocks and "```mermaid" not in made and made.count("<svg") == 2 * len(blocks)
   drawings = re.findall(r'<div class="drawing">.*', made)
   names = [name for one in drawings for name in re.findall(r'<svg id="([^"]+)"', one)]
   assert len(set(names)) == len(names) == 2 * len(blocks)

@@ -10,7 +10,7 @@ from tests.pages import blocks
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 COLUMNS = 100  # of code, between both sidebars of a screen 1300 pixels wide (docs/stylesheets/columns.css)
-OF_OTHERS = {"benchmarks.md", "gin_reference.md"}
+OF_OTHERS = {"benchmarks.md"}
 """Pages that a script writes."""
 
 FIRST = {
@@ -74,9 +74,24 @@ def test_docs_search_finds_the_right_page(site, page):
   assert {query: (pages or [""])[0] for query, pages in found.items()} == FIRST
 
 
-def test_docs_api_reference_ranks_below_pages_in_search():
-  for page in (ROOT / "docs/reference").glob("*.md"):
-    assert page.read_text(encoding="utf-8").startswith("---\nsearch:\n  boost: 0.1\n---\n"), page.name
+def test_docs_api_reference_ranks_below_pages_in_search(site):
+  index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
+  boosts = {row.get("boost") for row in index["docs"] if row["location"].startswith("reference/")}
+  assert boosts == {0.1}
+
+
+@pytest.mark.parametrize(
+  "page, part",
+  [
+    ("gin_reference", "CaptionStream.batch_size"),
+    ("commands", "xmcap data build folder"),
+    ("architecture", 'class="drawing"'),
+    ("training", '<a href="../gin_reference/#partitioning"><code>Partitioning</code></a>'),
+    (".", 'href="own_data/"'),
+  ],
+)
+def test_docs_pages_are_made_and_linked(site, page, part):
+  assert part in (site / page / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["index.html", "scoring/index.html", "pods/index.html"])

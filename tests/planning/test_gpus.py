@@ -143,7 +143,7 @@ def test_plan_of_a_step_that_fits_a_gpu(compiler, capsys, tmp_path):
 
 def test_gpu_plan_says_that_nothing_is_measured(compiler, capsys):
   assert plan("--topology=h200") == 0
-  assert "Nothing is measured; docs/plan.md says" in capsys.readouterr().out
+  assert "Nothing is measured; docs/pods.md says" in capsys.readouterr().out
 
 
 def test_gpu_plan_suggests_microbatches_that_fit(compiler, monkeypatch, capsys):

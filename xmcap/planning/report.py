@@ -46,7 +46,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
       lines += [_exchanges(plan["exchanges"]).text()]
     seconds = plan["arithmetic_seconds"]
     lines.append(f"The model's matrix products take each GPU at least {_ms(seconds)} ms, at its peak rate.\n")
-  lines.append("Nothing is measured; docs/plan.md says how far plans were from the one chip that was.")
+  lines.append("Nothing is measured; docs/pods.md says how far plans were from the one chip that was.")
   lines.append("How each number can be wrong:")
   lines += [f"  {name}: {caveat}" for name, caveat in plan["caveats"].items()]
   return "\n".join(lines) + "\n"

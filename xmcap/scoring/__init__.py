@@ -2,26 +2,26 @@
 
 It needs neither jax nor tensorflow, so it can score the captions of any software:
 
-  from xmcap.scoring import read_predictions, read_references, score
+    from xmcap.scoring import read_predictions, read_references, score
 
-  references = read_references("captions.jsonl")
-  result = score(references, read_predictions("ours.jsonl", references=references), bootstrap=1000)
-  print(result.table.terminal())
-  result.table.rows["el"]["cider_d"], result.table.intervals["el"]["cider_d"]
+    references = read_references("captions.jsonl")
+    result = score(references, read_predictions("ours.jsonl", references=references), bootstrap=1000)
+    print(result.table.terminal())
+    result.table.rows["el"]["cider_d"], result.table.intervals["el"]["cider_d"]
 
 Comparing two systems with significance tests:
 
-  from xmcap.scoring import compare
+    from xmcap.scoring import compare
 
-  theirs = score(references, read_predictions("theirs.jsonl", references=references))
-  print(compare({"theirs": theirs, "ours": result}).terminal())
+    theirs = score(references, read_predictions("theirs.jsonl", references=references))
+    print(compare({"theirs": theirs, "ours": result}).terminal())
 
 Using a metric directly, on tokenised captions:
 
-  from xmcap.scoring import Cider, Corpus
+    from xmcap.scoring import Cider, Corpus
 
-  corpus = Corpus([["a", "dog"], ["two", "cats"]], [[["a", "dog"]], [["two", "red", "cats"]]])
-  Cider().statistics(corpus)[:, 0]  # the score of each image
+    corpus = Corpus([["a", "dog"], ["two", "cats"]], [[["a", "dog"]], [["two", "red", "cats"]]])
+    Cider().statistics(corpus)[:, 0]  # the score of each image
 """
 
 from typing import TYPE_CHECKING, Any
