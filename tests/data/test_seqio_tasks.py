@@ -186,10 +186,14 @@ def keyed(number: int) -> records.Record:
   )
 
 
+@pytest.fixture(scope="module")
+def whole_dir(tmp_path_factory):
+  return write_corpus(tmp_path_factory.mktemp("whole"), [keyed(number) for number in range(640)])
+
+
 @pytest.fixture
-def whole(tmp_path, register):
-  out = write_corpus(tmp_path, [keyed(number) for number in range(640)])
-  return register(out, languages=("en",))
+def whole(whole_dir, register):
+  return register(whole_dir, languages=("en",))
 
 
 def test_register_part_draws_the_subset_that_scores_use(whole):

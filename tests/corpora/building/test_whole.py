@@ -15,7 +15,7 @@ from xmcap import cli
 from xmcap.data import records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 FAULTS = (
   "html",

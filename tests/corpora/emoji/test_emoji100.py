@@ -115,6 +115,7 @@ def test_emoji100_labels_omit_languages_with_fewer_than_2_names():
   assert found == {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
 
 
+@pytest.mark.full
 def test_emoji100_is_the_same_with_any_number_of_processes(corpus, tmp_path):
   def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
