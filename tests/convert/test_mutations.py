@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests.convert.conftest import write_mt5
+from tests.convert.test_hostile import archive, made, npy, theirs  # noqa: F401  fixtures
 
 NAME = "encoder.block.0.layer.0.SelfAttention.q.weight"
 
 
 @pytest.fixture
-def mt5(tmp_path):
-  return write_mt5(tmp_path / "mt5", num_layers=1, num_decoder_layers=1)
+def mt5(theirs):  # noqa: F811
+  return theirs["t5"]
 
 
 def header_of(file):
@@ -184,10 +184,6 @@ def test_truncated_npz_is_refused(tmp_path, convert):
 
 
 def test_npz_with_a_wrong_header_is_refused(tmp_path, convert):
-  with zipfile.ZipFile(tmp_path / "vit.npz", "w") as file, file.open("a.npy", "w") as member:
-    np.lib.format.write_array_header_1_0(
-      member, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
-    )
-  assert "a has 128 bytes, which does not match its shape (1099511627776,)" in convert(
-    tmp_path / "vit.npz", code=2
-  )
+  archive(tmp_path / "vit.npz", [("a.npy", npy((1 << 40,)))])
+  line = convert(tmp_path / "vit.npz", code=2)
+  assert "a has 128 bytes, which does not match its shape (1099511627776,)" in line
