@@ -16,6 +16,7 @@ from collections.abc import Callable
 from tests.corpora import release_pictures
 from tests.fuzz import formats
 from tests.fuzz.byte_damage import mutate
+from tests.make import images
 
 ODD_TEXTS = (
   "",
@@ -376,7 +377,7 @@ def picture(data: bytes, rng: random.Random) -> bytes:
   """Another picture than is expected there: damaged, huge by its header, animated, or none."""
   match rng.randrange(5):
     case 0:
-      return release_pictures.huge()
+      return images.huge()
     case 1:
       return release_pictures.huge_jpeg(2)
     case 2:

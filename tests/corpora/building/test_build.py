@@ -1,4 +1,4 @@
-"""Builds of COCO-35L and CC3M-35L: the expected records from any layout, through faults."""
+"""Builds of COCO-35L: processes, options, resuming, and refused inputs."""
 
 import json
 import pathlib
@@ -8,35 +8,16 @@ import zipfile
 import pytest
 
 from tests.corpora import release_folders as releases
-from tests.corpora.building.builds import cc3m, coco, differing
+from tests.corpora.building.builds import coco, differing
 from xmcap.corpora.building import spill
 from xmcap.corpora.releases import coco35l
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
 
-ALL_FAULTS = [*releases.PICTURE_FAULTS, *releases.LINE_FAULTS]
-
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> releases.Release:
   return releases.write_coco35l(tmp_path_factory.mktemp("coco"), images=12, dev=3, languages=("de", "th"))
-
-
-@pytest.mark.parametrize(
-  ("layout", "order", "compress"),
-  [("folder", "image", True), ("zip", "language", True), ("zip", "shuffled", False)],
-)
-def test_coco_35l_records_with_every_fault(tmp_path, layout, order, compress):
-  faults = ALL_FAULTS + list(releases.ARCHIVE_FAULTS if layout == "zip" else ())
-  release = releases.write_coco35l(
-    tmp_path / "release", images=26, layout=layout, order=order, compress=compress, faults=faults,
-    languages=releases.TRANSLATED[:12],
-  )  # fmt: skip
-  report = coco(release, tmp_path / "out")
-  assert release.differences(tmp_path / "out") == []
-  assert report.problems.counts == release.problems
-  listed = [json.loads(line)["kind"] for line in (tmp_path / "out" / "problems.jsonl").open(encoding="utf-8")]
-  assert {kind: listed.count(kind) for kind in listed} == release.problems
 
 
 def test_build_without_any_image_names_an_expected_image(tmp_path):
@@ -46,21 +27,6 @@ def test_build_without_any_image_names_an_expected_image(tmp_path):
   with pytest.raises(XmcapError, match=r"no records: 4 pictures .*: 4 missing \(first: \d{12}") as error:
     coco(release, tmp_path / "out")
   assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-  ("layout", "order", "compress"),
-  [("webdataset", "image", True), ("files", "language", True), ("keymap", "shuffled", False)],
-)
-def test_cc3m_35l_records_with_every_fault(tmp_path, layout, order, compress):
-  faults = [*ALL_FAULTS, *releases.DEAD_URLS]
-  faults += releases.ARCHIVE_FAULTS if layout == "webdataset" else ()
-  release = releases.write_cc3m35l(
-    tmp_path / "release", images=26, layout=layout, order=order, compress=compress, faults=faults
-  )
-  report = cc3m(release, tmp_path / "out")
-  assert release.differences(tmp_path / "out") == []
-  assert report.problems.counts == release.problems
 
 
 def test_build_with_two_processes_equals_a_single_process(tmp_path, small):

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from xmcap import cli, languages
+from tests.make.command import xmcap
+from xmcap import languages
 from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import corpus as emoji_corpus
 from xmcap.corpora.emoji import sources as emoji_sources
@@ -167,9 +168,8 @@ def test_emoji36_refuses_a_folder_with_other_files(tmp_path):
     ("--difficulty=extreme", f"unknown difficulty 'extreme': choose {', '.join(DIFFICULTIES)}"),
   ],
 )
-def test_emoji36_option_errors_are_one_line(corpus, option, message, tmp_path, capsys):
-  assert cli.main(["data", "build", corpus, f"--out={tmp_path / 'corpus'}", option]) == 2
-  assert capsys.readouterr().err.strip() == f"xmcap: error: {message}"
+def test_emoji36_option_errors_are_one_line(corpus, option, message, tmp_path):
+  xmcap("data", "build", corpus, f"--out={tmp_path / 'corpus'}", option).refused(f"error: {message}")
 
 
 def test_emoji36_folder_that_cannot_be_created_is_refused(tmp_path):

@@ -1,12 +1,11 @@
 """WebDataset samples, and images with text files beside them: which image and which caption are used."""
 
-import io
 import json
-import tarfile
 
 import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
+from tests.make.archives import tar
 from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
@@ -14,15 +13,6 @@ from xmcap.data import images, records
 from xmcap.errors import UsageError, XmcapError
 
 ALL, ENGLISH = SplitRule("train:1"), ColumnNames(default_language="en")
-
-
-def tar(path, *entries):
-  with tarfile.open(path, "w") as archive:
-    for name, data in entries:
-      entry = tarfile.TarInfo(name)
-      entry.size = len(data)
-      archive.addfile(entry, io.BytesIO(data))
-  return path
 
 
 def grey(out):

@@ -8,10 +8,9 @@ import lzma
 import zipfile
 
 import pytest
-from PIL import Image
 
-from tests.make import workbook
-from xmcap import cli
+from tests.make import images, workbook
+from tests.make.command import xmcap
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.folder import staging
 from xmcap.corpora.folder.table import ColumnNames
@@ -21,14 +20,13 @@ from xmcap.reading.references import read_references
 
 @pytest.fixture
 def photos(tmp_path):
-  (tmp_path / "images").mkdir()
   for number in range(4):
-    Image.new("RGB", (16, 12), (40 * number, 9, 9)).save(tmp_path / f"images/p{number}.jpg")
+    images.files(tmp_path / "images", f"p{number}.jpg", color=40 * number, size=(16, 12))
   return tmp_path
 
 
 @pytest.fixture
-def build(photos, capsys):
+def build(photos):
   """Builds from a file, with this text if any; returns exit code, what was printed, captions by key, and problems."""
 
   def run(name, text, *options):
@@ -37,13 +35,12 @@ def build(photos, capsys):
       text = text if isinstance(text, str) else json.dumps(text)
       (photos / name).write_text(text, "utf-8", newline="")
     common = ("--processes=1", "--splits=train:1", f"--out={out}")
-    code = cli.main(["data", "build", "folder", f"--captions={photos / name}", *common, *options])
-    said = capsys.readouterr()
+    said = xmcap("data", "build", "folder", f"--captions={photos / name}", *common, *options)
     problems = [json.loads(line) for line in _lines(out / "problems.jsonl")]
     held = {}
-    if code == 0:
+    if said.code == 0:
       held = {r.key: [(c.language, c.text) for c in r.captions] for r in records.RecordSource(out, "train")}
-    return code, said.out + said.err, held, problems
+    return said.code, said.out + said.err, held, problems
 
   return run
 
@@ -179,9 +176,7 @@ def test_unknown_coco_image_ids_are_counted(build):
 
 
 def test_ambiguous_image_name_in_two_folders(build, photos):
-  for folder in ("cats", "dogs"):
-    (photos / "images" / folder).mkdir()
-    Image.new("RGB", (16, 12)).save(photos / f"images/{folder}/0.jpg")
+  images.files(photos / "images", "cats/0.jpg", "dogs/0.jpg")
   text = "file,en\n0.jpg,a\ncats/0.jpg,b\np0.jpg,c\n"
   _, said, _, problems = build("c.csv", text)
   same = [problem for problem in problems if problem["kind"] == "same_name"]
@@ -192,8 +187,7 @@ def test_ambiguous_image_name_in_two_folders(build, photos):
 
 
 def test_image_names_with_dots_are_found(build, photos):
-  for name in ("22.05.png", "a.v1.jpg"):
-    Image.new("RGB", (16, 12)).save(photos / "images" / name)
+  images.files(photos / "images", "22.05.png", "a.v1.jpg")
   assert set(build("c.csv", "file,en\n22.05,a\na.v1.jpg,b\n")[2]) == {"22.05", "a.v1"}
 
 

@@ -190,11 +190,19 @@ def test_split_range_with_two_units_is_refused(written):
     ({"splits": [{"name": "a", "shardLengths": [1], "filepathTemplate": "{SPLIT.x}"}]}, "is unknown"),
     ({"splits": [{"name": "a", "shardLengths": [1e30]}]}, "shardLengths"),
     ({"splits": [{"name": "a", "numBytes": "many"}]}, "numBytes"),
+    (
+      {"splits": [{"name": "a", "shardLengths": [1], "filepathTemplate": "{FILEFORT}"}]},
+      "Could not format template",
+    ),
+    ({"splits": 1}, ""),
+    ("{", ""),
+    ("[" * 100_000, ""),
+    ("null", ""),
   ],
 )
 def test_damaged_metadata_is_one_line(written, change, reason):
   path = written / "dataset_info.json"
-  path.write_text(json.dumps(json.loads(path.read_text()) | change))
+  path.write_text(change if isinstance(change, str) else json.dumps(json.loads(path.read_text()) | change))
   with pytest.raises(XmcapError, match=f"^cannot read .*dataset_info.json: .*{reason}") as caught:
     tfds_metadata.read(written)
   assert "\n" not in str(caught.value)
