@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tests.make import drawn_emoji
 from tests.make.command import xmcap
 from xmcap import languages
 from xmcap.corpora.emoji import choice as emoji_choice
@@ -19,10 +20,12 @@ SMALL = dataclasses.replace(
 )
 
 
-@pytest.fixture(autouse=True)
-def drawn_source(source, monkeypatch):
-  monkeypatch.setattr(emoji_sources, "find", lambda way: source)
-  monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+@pytest.fixture(autouse=True, scope="module")
+def drawn_source():
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(emoji_sources, "find", lambda way: drawn_emoji.source.__wrapped__())
+    patch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+    yield
 
 
 def build(folder, processes=1, **changes):
@@ -37,9 +40,9 @@ def release(folder, split):
   return [json.loads(line) for line in (folder / split / "captions.jsonl").read_text("utf-8").splitlines()]
 
 
-@pytest.fixture
-def corpus(tmp_path):
-  return build(tmp_path / "corpus")
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return build(tmp_path_factory.mktemp("emoji36") / "corpus")
 
 
 def test_emoji36_split_sizes(corpus):

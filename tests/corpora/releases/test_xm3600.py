@@ -69,10 +69,3 @@ def test_malformed_xm3600_captions_are_refused(small, tmp_path, write, error, me
   del made
   with pytest.raises(error, match=message):
     builds.run(xm3600.Xm3600(captions=captions, images=small.paths["images"]), tmp_path / "out")
-
-
-def test_xm3600_build_refuses_a_folder_with_other_files(small, tmp_path):
-  (tmp_path / "mine.txt").write_text("mine")
-  with pytest.raises(UsageError, match="contains mine.txt"):
-    builds.xm3600(small, tmp_path)
-  assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
