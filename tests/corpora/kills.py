@@ -85,7 +85,9 @@ def _released(
   write: Callable[..., releases.Release], build: Callable, folder: pathlib.Path, **options
 ) -> Build:
   """A build of a release that has every fault, in many small parts."""
-  release = write(folder, images=26, faults=[*releases.PICTURE_FAULTS, *releases.ARCHIVE_FAULTS], **options)
+  faults = [*releases.PICTURE_FAULTS, *releases.ARCHIVE_FAULTS]
+  faults += releases.LINE_FAULTS if "order" in options else releases.XM3600_FAULTS
+  release = write(folder, faults=faults, **options)
 
   def whole(out):
     build(release, out, shard_pictures=9, chunk_bytes=20_000)
@@ -94,7 +96,7 @@ def _released(
   return whole
 
 
-_LINES = {"order": "shuffled", "languages": releases.TRANSLATED[:4]}
+_LINES = {"images": 26, "order": "shuffled", "languages": releases.TRANSLATED[:4]}
 
 SOURCES: dict[str, Callable[[pathlib.Path], Build]] = {
   "table": table,
@@ -102,7 +104,7 @@ SOURCES: dict[str, Callable[[pathlib.Path], Build]] = {
   "parquet": parquet,
   "coco35l": functools.partial(_released, releases.write_coco35l, builds.coco, layout="zip", **_LINES),
   "cc3m35l": functools.partial(_released, releases.write_cc3m35l, builds.cc3m, **_LINES),
-  "xm3600": functools.partial(_released, releases.write_xm3600, builds.xm3600),
+  "xm3600": functools.partial(_released, releases.write_xm3600, builds.xm3600, images=40),
 }
 """Name -> writes what is built into a folder and returns the build."""
 

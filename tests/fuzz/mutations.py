@@ -68,7 +68,7 @@ _ODD_JSON = (
   "[" * 300 + "]" * 300,
   '{"a":' * 3000,
   "{" + ",".join(f'"{n}":{n}' for n in range(500)) + "}",
-  json.dumps("x" * (1 << 18)),
+  json.dumps("x" * (1 << 16)),
   *(json.dumps(text) for text in ODD_TEXTS),
 )
 _ODD_GIN = (
@@ -311,7 +311,7 @@ def _zip(data: bytes, rng: random.Random) -> bytes:
     case 2:
       members[place] = (_odd_name(name, rng), content)
     case 3:
-      members[place] = (name, bytes(rng.choice((1 << 20, 1 << 26))))
+      members[place] = (name, bytes(rng.choice((1 << 20, 1 << 25))))
     case _:
       members[place] = (
         name,

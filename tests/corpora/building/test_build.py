@@ -17,7 +17,8 @@ from xmcap.errors import UsageError, XmcapError
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> releases.Release:
-  return releases.write_coco35l(tmp_path_factory.mktemp("coco"), images=12, dev=3, languages=("de", "th"))
+  folder = tmp_path_factory.mktemp("coco")
+  return releases.write_coco35l(folder, images=12, dev=3, languages=("de", "th"), layout="zip")
 
 
 def test_build_without_any_image_names_an_expected_image(tmp_path):

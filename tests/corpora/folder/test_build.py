@@ -141,22 +141,6 @@ def test_coco_annotations_give_the_same_records(tmp_path, photos):
   assert report.problems.counts == {"unknown_id": 1}
 
 
-@pytest.mark.parametrize(
-  ("name", "first", "line"),
-  [
-    ("Flickr8k.token.txt", "", "{}.jpg#0\t{}\n"),
-    ("results_20130124.token", "", "{}.jpg#0\t{}\n"),
-    ("human.txt", "", "{}#zhm#0 {}\n"),
-    ("captions.txt", "image,caption\n", "{}.jpg,{}\n"),
-  ],
-)
-def test_flickr_caption_files_give_the_same_records(tmp_path, photos, name, first, line):
-  lines = (line.format(picture[2:-4], texts["en"]) for picture, texts in CAPTIONS.items())
-  (tmp_path / name).write_text(first + "".join(lines), "utf-8")
-  report = made(tmp_path, tmp_path / name, photos, ColumnNames(default_language="en"))
-  assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
-
-
 def test_flickr8k_folder_is_read(tmp_path, photos):
   lines = (f"{picture[2:]},{texts['en']}\n" for picture, texts in CAPTIONS.items())
   (photos / "captions.txt").write_text("image,caption\n" + "".join(lines), "utf-8")
@@ -181,14 +165,6 @@ def test_coco_images_without_a_usable_id_are_counted(tmp_path, photos):
   )
   assert held(report.out) == {"00": {"en": ["ball 0"]}}
   assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
-
-
-def test_csv_with_an_unnamed_index_column_is_read(tmp_path, photos):
-  """As pandas writes its index."""
-  rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
-  table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
-  report = made(tmp_path, table, photos, ColumnNames(default_language="en"))
-  assert held(report.out) == expected(codes=("en",))
 
 
 def test_webdataset_keys_repeated_in_each_tar(tmp_path):

@@ -123,6 +123,11 @@ CAPTIONS = {
   "Flickr30k": (
     "results.csv", _FLICKR30K, {"p0": [("en", 'A "big" dog .'), ("en", '"Dog" .')], "p1": [("en", "A cat .")]}
   ),
+  "Flickr8k": ("Flickr8k.token.txt", "p0.jpg#0\ta dog\np1.jpg#0\ta cat\n", english("a dog", "a cat")),
+  "Flickr30k's tokens": ("results_20130124.token", "p0.jpg#0\ta dog\np1.jpg#0\ta cat\n", english("a dog", "a cat")),
+  "Flickr8k-CN": ("human.txt", "p0#zhm#0 a dog\np1#zhm#0 a cat\n", english("a dog", "a cat")),
+  "Flickr8k with a header": ("captions.txt", "image,caption\np0.jpg,a dog\np1.jpg,a cat\n", english("a dog", "a cat")),
+  "an index of pandas": ("c.csv", ",file,caption\n0,p0.jpg,a dog\n1,p1.jpg,a cat\n", english("a dog", "a cat")),
   "names with dots": (
     "c.csv", "file,en\n22.05,a\na.v1.jpg,b\n", {"22.05": [("en", "a")], "a.v1": [("en", "b")]}
   ),
