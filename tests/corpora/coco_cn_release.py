@@ -1,14 +1,11 @@
 """A small COCO-CN, as published: both versions, a folder or an archive, with every trap that the real one has."""
 
 import dataclasses
-import io
 import json
 import pathlib
-import tarfile
 import zipfile
 
-import numpy as np
-from PIL import Image
+from tests.make import archives, images
 
 SPLITS = {
   "train": [f"COCO_train2014_{number:012d}" for number in range(1, 31)],
@@ -111,18 +108,12 @@ def write_archive(path: pathlib.Path, files: Files) -> pathlib.Path:
       for name, data in members:
         archive.writestr(name, data)
   else:
-    with tarfile.open(path, "w:gz") as archive:
-      for name, data in members:
-        info = tarfile.TarInfo(name)
-        info.size = len(data)
-        archive.addfile(info, io.BytesIO(data))
+    archives.tar(path, *members, mode="w:gz")
   return path
 
 
 def picture(number: int) -> bytes:
-  data = io.BytesIO()
-  Image.fromarray(np.full((16, 16, 3), number, np.uint8)).save(data, "PNG")
-  return data.getvalue()
+  return images.plain(number, (16, 16))
 
 
 def write_images(folder: pathlib.Path) -> pathlib.Path:

@@ -1,6 +1,5 @@
 """Zip and tar files of generated releases, and what img2dataset leaves, with entries that no archive should have."""
 
-import io
 import json
 import pathlib
 import tarfile
@@ -8,6 +7,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 
 from tests.corpora import release_lines, release_pictures
+from tests.make import archives
 
 ARCHIVE_FAULTS = ("unsafe_path", "duplicate_picture")
 """Entries of zip and tar files: two that climb out of the folder; one picture twice."""
@@ -32,16 +32,12 @@ def write_tar(
   path: pathlib.Path, files: Mapping[str, bytes], faults: Sequence[str] = (), mode: str = "w"
 ) -> dict[str, int]:
   """Writes entries (name -> bytes); `mode` as of tarfile ("w:gz" for a .tgz); returns the problems of `faults`."""
-  with tarfile.open(path, mode, format=tarfile.GNU_FORMAT) as archive:
-    entries = [*files.items()]
-    if "unsafe_path" in faults:
-      entries += [(name, release_pictures.photo(999_999)) for name in _unsafe("images")]
-    if "duplicate_picture" in faults:
-      entries.append((next(name for name in files if name.endswith(".jpg")), release_pictures.photo(999_998)))
-    for name, data in entries:
-      info = tarfile.TarInfo(name)
-      info.size = len(data)
-      archive.addfile(info, io.BytesIO(data))
+  entries = [*files.items()]
+  if "unsafe_path" in faults:
+    entries += [(name, release_pictures.photo(999_999)) for name in _unsafe("images")]
+  if "duplicate_picture" in faults:
+    entries.append((next(name for name in files if name.endswith(".jpg")), release_pictures.photo(999_998)))
+  archives.tar(path, *entries, mode=mode, format=tarfile.GNU_FORMAT)
   return _archive_problems(faults)
 
 

@@ -3,13 +3,13 @@
 import collections
 import dataclasses
 import functools
-import io
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from PIL import Image, ImageDraw
+
+from tests.make import images
 
 COLOURS = ("red", "green", "blue", "yellow", "purple", "orange", "white", "black")
 SHAPES = ("circle", "square", "triangle", "bar")
@@ -42,27 +42,15 @@ def look(index: int) -> tuple[str, str]:
   return COLOURS[index % len(COLOURS)], SHAPES[index // len(COLOURS) % len(SHAPES)]
 
 
-def encode(picture: Image.Image, format: str = "JPEG", **options) -> bytes:
+def encode(picture: Image.Image, kind: str = "JPEG", **options) -> bytes:
   """The bytes of a file; JPEG at quality 90 unless told otherwise."""
-  data = io.BytesIO()
-  picture.save(data, format, **({"quality": 90} if format == "JPEG" else {}) | options)
-  return data.getvalue()
+  return images.encode(picture, kind, **({"quality": 90} if kind == "JPEG" else {}) | options)
 
 
 @functools.lru_cache(4096)
 def photo(index: int) -> bytes:
   """Picture number `index` as JPEG."""
   return encode(draw(index))
-
-
-def huge(width: int = 30_000, height: int = 30_000) -> bytes:
-  """A valid PNG whose header claims many pixels, with hardly any behind it."""
-
-  def chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-  header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-  return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
 
 def huge_jpeg(index: int, width: int = 30_000, height: int = 30_000) -> bytes:
@@ -99,7 +87,7 @@ FAULTY: dict[str, tuple[Callable[[int], bytes | None], str]] = {
   "html": (lambda index: PAGE, "not_a_picture"),
   "truncated": (lambda index: photo(index)[: len(photo(index)) // 2], "truncated"),
   "truncated_png": (lambda index: encode(draw(index), "PNG")[:-200], "truncated"),
-  "huge_header": (lambda index: huge(), "too_many_pixels"),
+  "huge_header": (lambda index: images.huge(), "too_many_pixels"),
   "huge_jpeg": (huge_jpeg, "too_many_pixels"),
   "one_pixel": (lambda index: encode(draw(index).resize((1, 1))), "too_small"),
 }

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import small_corpus
-from xmcap import cli
+from tests.make import small_corpus
+from tests.make.command import xmcap
 from xmcap.data import length_batches
 from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
@@ -70,21 +70,15 @@ def test_seqio_reads_a_corpus_in_a_bucket(local, remote, register):
   assert examples(remote) == examples(local) != []
 
 
-def test_data_commands_read_a_corpus_in_a_bucket(local, remote, tmp_path, capsys):
-  def printed(place):
-    assert cli.main(["data", "stats", str(place)]) == 0
-    return capsys.readouterr().out
+def test_data_commands_read_a_corpus_in_a_bucket(local, remote, tmp_path):
+  def checked(place):
+    xmcap("data", "check", place, f"--out={tmp_path}", "--processes=1").succeeded()
+    return {**json.loads((tmp_path / "check.json").read_text()), "directory": ""}
 
-  assert printed(remote) == printed(local)
-  assert cli.main(["data", "check", remote, f"--out={tmp_path}", "--processes=1"]) == 0
-  report = json.loads((tmp_path / "check.json").read_text())
-  assert cli.main(["data", "check", str(local), f"--out={tmp_path}", "--processes=1"]) == 0
-  ours = json.loads((tmp_path / "check.json").read_text())
-  assert {**report, "directory": ""} == {**ours, "directory": ""}
-  assert cli.main(["data", "show", remote, f"--out={tmp_path / 'sheet.html'}", "--count=2"]) == 0
-  capsys.readouterr()
-  assert cli.main(["data", "check", remote]) == 2
-  assert "give a local folder for the report with --out=DIR" in capsys.readouterr().err
+  assert xmcap("data", "stats", remote).succeeded().out == xmcap("data", "stats", local).succeeded().out
+  assert checked(remote) == checked(local)
+  xmcap("data", "show", remote, f"--out={tmp_path / 'sheet.html'}", "--count=2").succeeded()
+  xmcap("data", "check", remote).refused("give a local folder for the report with --out=DIR")
 
 
 def test_caption_evaluator_reads_a_corpus_in_a_bucket(local, remote):

@@ -3,6 +3,7 @@ import struct
 
 import numpy as np
 import pytest
+from safetensors import numpy
 
 from xmcap.data import features, record_features
 from xmcap.data.features import Features
@@ -127,35 +128,35 @@ def test_embeddings_in_float16_or_big_endian_stay_memory_mapped(tmp_path, vector
   assert "longer than 1.8e19" in refused(tmp_path)
 
 
-def test_pickled_vectors_are_refused(tmp_path):
-  (tmp_path / "f.pkl").write_bytes(pickle.dumps({"a": [1.0]}))
-  assert "a pickle" in refused(tmp_path / "f.pkl")
+def _pickle(folder):
+  (folder / "f.pkl").write_bytes(pickle.dumps({"a": [1.0]}))
+  return folder / "f.pkl"
 
 
-def test_arrays_of_objects_are_refused(tmp_path):
-  np.save(tmp_path / "pictures.npy", np.array([{"a": 1}], object), allow_pickle=True)
-  (tmp_path / "keys.txt").write_text("a\n")
-  assert "Python objects" in refused(tmp_path)
+def _objects(folder):
+  np.save(folder / "pictures.npy", np.array([{"a": 1}], object), allow_pickle=True)
+  (folder / "keys.txt").write_text("a\n")
+  return folder
 
 
-def test_safetensors_without_keys_are_refused(tmp_path):
-  from safetensors.numpy import save_file
-
-  save_file({"embeddings": np.ones((2, 2), np.float32)}, tmp_path / "f.safetensors")
-  assert "has embeddings, not 'embeddings' and 'keys'" in refused(tmp_path / "f.safetensors")
+def _tensors(folder, **tensors):
+  numpy.save_file({"embeddings": np.ones((2, 2), np.float32), **tensors}, folder / "f.safetensors")
+  return folder / "f.safetensors"
 
 
-def test_mismatched_numbers_of_keys_and_vectors_are_refused(tmp_path):
-  from safetensors.numpy import save_file
-
-  keys = np.frombuffer(b"a\n", np.uint8)
-  save_file({"embeddings": np.ones((2, 2), np.float32), "keys": keys}, tmp_path / "f.safetensors")
-  assert "1 key for 2 vectors" in refused(tmp_path / "f.safetensors")
-
-
-def test_missing_features_path_is_named(tmp_path):
-  assert "no such file or folder" in refused(tmp_path / "absent")
-  assert "no vectors in this folder" in refused(tmp_path)
+@pytest.mark.parametrize(
+  ("write", "message"),
+  [
+    (_pickle, "a pickle"),
+    (_objects, "Python objects"),
+    (_tensors, "has embeddings, not 'embeddings' and 'keys'"),
+    (lambda folder: _tensors(folder, keys=np.frombuffer(b"a\n", np.uint8)), "1 key for 2 vectors"),
+    (lambda folder: folder / "absent", "no such file or folder"),
+    (lambda folder: folder, "no vectors in this folder"),
+  ],
+)
+def test_unusable_vectors_are_refused_in_one_line(tmp_path, write, message):
+  assert message in refused(write(tmp_path))
 
 
 def test_vectors_follow_the_records_of_a_split(tmp_path, tiny_dir):

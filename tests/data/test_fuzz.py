@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.corpora import release_archives, release_lines, release_pictures
 from tests.corpora import release_folders as releases
-from tests.data.mutations import mutate
+from tests.fuzz.byte_damage import mutate
 from xmcap.corpora.building import build, image_check, image_search
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.problems import KINDS, Problems

@@ -1,27 +1,19 @@
 """Tags by language and captions translated by people."""
 
-import io
-
 import pytest
 import tensorflow_datasets as tfds
-from PIL import Image
 
+from tests.make.images import plain
 from xmcap.corpora import tfds_builders
 from xmcap.data import record_writer, records
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
 
 
-def png() -> bytes:
-  data = io.BytesIO()
-  Image.new("RGB", (9, 8)).save(data, "PNG")
-  return data.getvalue()
-
-
 def tagged() -> Record:
   captions = [Caption("zh", "一只狗", "一 只 狗", "translated"), Caption("en", "a dog")]
   return Record(
-    "COCO_train2014_000000000001", png(), captions, tags_by_language={"zh": ["狗", "草地"], "en": ["dog"]}
+    "COCO_train2014_000000000001", plain(), captions, tags_by_language={"zh": ["狗", "草地"], "en": ["dog"]}
   )
 
 
@@ -54,9 +46,9 @@ def test_tfds_reads_the_tags(tmp_path):
 )
 def test_invalid_tags_by_language_are_refused(tags, message):
   with pytest.raises(XmcapError, match=message):
-    records.check(Record("k", png(), [], tags_by_language=tags))
+    records.check(Record("k", plain(), [], tags_by_language=tags))
 
 
 def test_unknown_caption_source_is_refused():
   with pytest.raises(XmcapError, match="source 'guessed' is not one of human, mt, translated"):
-    records.check(Record("k", png(), [Caption("en", "a", source="guessed")]))
+    records.check(Record("k", plain(), [Caption("en", "a", source="guessed")]))

@@ -127,11 +127,13 @@ def test_vocabulary_pickles_as_its_path(vocabulary):
   assert pickle.loads(data).encode("a red apple") == vocabulary.encode("a red apple")
 
 
-@pytest.mark.parametrize("content", [b"", b"no model", b"\x0a\xff\xff\xff\xff", b"PK\x03\x04" * 50])
-def test_invalid_sentencepiece_model_is_refused(tmp_path, content):
+@pytest.mark.parametrize("content", [None, b"", b"no model", b"\x0a\xff\xff\xff\xff", b"PK\x03\x04" * 50])
+def test_missing_or_invalid_sentencepiece_model_is_refused(tmp_path, content):
   path = tmp_path / "bad.model"
-  path.write_bytes(content)
-  with pytest.raises(UsageError, match="bad.model: not a SentencePiece model") as error:
+  if content is not None:
+    path.write_bytes(content)
+  message = "bad.model.*No such file" if content is None else "bad.model: not a SentencePiece model"
+  with pytest.raises(UsageError, match=message) as error:
     Vocabulary(str(path))
   assert "\n" not in str(error.value)
 
@@ -145,41 +147,28 @@ def test_vocabulary_over_256_mib_is_refused(tmp_path):
   assert "\n" not in str(error.value)
 
 
-def test_missing_vocabulary_model_is_refused(tmp_path):
-  with pytest.raises(UsageError, match="none.model.*No such file"):
-    Vocabulary(str(tmp_path / "none.model"))
-
-
 def test_other_special_ids_are_refused(tmp_path):
   path = foreign_model(tmp_path / "other.model")  # SentencePiece's own: unknown 0, begin 1, end 2
   with pytest.raises(UsageError, match="other.model: the ids of padding, EOS and unknown are"):
     Vocabulary(path)
 
 
-def test_bad_text_is_named_with_its_line(tmp_path):
-  path = tmp_path / "text.txt"
-  path.write_bytes(b"good\nbad \xff\n")
-  with pytest.raises(UsageError, match="text.txt, line 2: not UTF-8"):
-    train_vocabulary(str(path), str(tmp_path / "v.model"), size=400)
+@pytest.mark.parametrize(
+  ("content", "size", "message"),
+  [
+    (b"good\nbad \xff\n", 400, "text.txt, line 2: not UTF-8"),
+    (b"", 400, "text.txt: no text"),
+    (b"\n \n", 400, "text.txt: no text"),
+    (None, 400, "text.txt: cannot be read"),
+    ("\n".join(SENTENCES * 5).encode(), 100, "cannot train a vocabulary of 100 pieces"),
+  ],
+)
+def test_train_vocabulary_refuses_unusable_text(tmp_path, content, size, message):
+  if content is not None:
+    (tmp_path / "text.txt").write_bytes(content)
+  with pytest.raises(UsageError, match=message):
+    train_vocabulary(str(tmp_path / "text.txt"), str(tmp_path / "v.model"), size=size)
   assert not (tmp_path / "v.model").exists()
-
-
-@pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_train_vocabulary_refuses_empty_text(tmp_path, content):
-  path = tmp_path / "text.txt"
-  path.write_bytes(content)
-  with pytest.raises(UsageError, match="text.txt: no text"):
-    train_vocabulary(str(path), str(tmp_path / "v.model"), size=400)
-
-
-def test_train_vocabulary_refuses_a_missing_file(tmp_path):
-  with pytest.raises(UsageError, match="none.txt: cannot be read"):
-    train_vocabulary(str(tmp_path / "none.txt"), str(tmp_path / "v.model"), size=400)
-
-
-def test_train_vocabulary_refuses_too_small_a_size(text_file, tmp_path):
-  with pytest.raises(UsageError, match="cannot train a vocabulary of 100 pieces"):
-    train_vocabulary(text_file, str(tmp_path / "v.model"), size=100)
 
 
 def test_train_vocabulary_refuses_an_unwritable_folder(text_file, tmp_path):

@@ -1,4 +1,4 @@
-"""The example that correlates a sentence encoder with THumB's ratings, with the real encoder."""
+"""The example that correlates a sentence encoder with THumB's ratings."""
 
 import importlib.util
 import json
@@ -28,7 +28,10 @@ def cells(folder):
   }
 
 
-def test_sentence_encoder_similarity_correlates_with_ratings(script, tmp_path):
+def test_similarity_of_vectors_correlates_with_ratings(script, tmp_path, monkeypatch):
+  monkeypatch.setattr(
+    script, "encode", lambda texts: np.array([(" dog " in text, 0.1) for text in texts], np.float32)
+  )
   said = {"good": "A dog is running on the sand.", "bad": "A plate of food on a table."}
   rows = [
     {"SYS": system, "seg_id": key, "hyp": f"{text}{' ' * int(key)}", "P": 5 if system == "good" else 1,
@@ -44,6 +47,7 @@ def test_sentence_encoder_similarity_correlates_with_ratings(script, tmp_path):
   assert float(cells(tmp_path / "out")["similarity (max)", "all systems"][0]) > 0.99
 
 
+@pytest.mark.full
 def test_multilingual_sentence_encoder_is_independent_of_language(script):
   english, thai, other = script.encode(["a dog runs on the beach", "สุนัขวิ่งบนชายหาด", "a plate of food"])
   assert english @ thai > 0.8 > english @ other + 0.3

@@ -89,7 +89,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(folders):
 
 def test_rewriting_removes_files_of_a_killed_process(folders):
   folder, old, new = folders
-  for moment in range(1, 30, 4):
+  for moment in range(1, 30, 7):
     _killed_at(moment, folder)
     _write(folder, "new")
     assert _contents(folder) == new
@@ -108,7 +108,7 @@ for words in itertools.cycle(["new", "old"]):
 def test_sigkill_leaves_old_or_new_files(folders):
   folder, old, new = folders
   root = pathlib.Path(__file__).parents[2]
-  for turn in range(0, 8, 2):
+  for turn in (0, 4):
     process = subprocess.Popen(
       [sys.executable, "-c", _LOOP, str(folder)], stdout=subprocess.PIPE, text=True, cwd=root
     )

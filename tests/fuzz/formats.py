@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from tests.data.mutations import mutate
+from tests.fuzz.byte_damage import mutate
 
 _FILE_MAGIC = b"ARROW1\0\0"
 _SMALL = (0, 1, -1, 2, 7, 8, 255, 1 << 15, (1 << 31) - 1, -(1 << 31), 1 << 30)

@@ -14,8 +14,9 @@ import zlib
 from collections.abc import Callable
 
 from tests.corpora import release_pictures
-from tests.data.mutations import mutate
 from tests.fuzz import formats
+from tests.fuzz.byte_damage import mutate
+from tests.make import images
 
 ODD_TEXTS = (
   "",
@@ -67,6 +68,7 @@ _ODD_JSON = (
   "[" * 300 + "]" * 300,
   '{"a":' * 3000,
   "{" + ",".join(f'"{n}":{n}' for n in range(500)) + "}",
+  json.dumps("x" * (1 << 16)),
   *(json.dumps(text) for text in ODD_TEXTS),
 )
 _ODD_GIN = (
@@ -107,14 +109,20 @@ _ODD_GIN = (
 
 def damage(path: pathlib.Path, rng: random.Random) -> str:
   """Damages a file as files of its kind can be; returns what was done, for the one who looks at a failure."""
-  if rng.random() < 0.1:
-    return _replace(path, rng)
+  return _replace(path, rng) if rng.random() < 0.1 else change(path, rng)
+
+
+def change(path: pathlib.Path, rng: random.Random) -> str:
+  """Changes what is in a file; returns what was done."""
   data = path.read_bytes()
   structured = _BY_SUFFIX.get(path.suffix)
   if path.name == "tokenizer.json" and rng.random() < 0.5:
     structured = formats.tokenizer
   if structured is None and data[:1] in (b"{", b"["):
     structured = _json
+  if structured in (_json, _table) and rng.random() < 0.1:
+    path.write_bytes(_text(data, rng))
+    return f"text of {path.name}"
   if structured is None or rng.random() < 0.3:
     path.write_bytes(mutate(data, [data or b"x"], rng) if data else rng.randbytes(20))
     return f"bytes of {path.name}"
@@ -147,6 +155,14 @@ def _replace(path: pathlib.Path, rng: random.Random) -> str:
     case "a gzip":
       path.write_bytes(b"\x1f\x8b\x08" + rng.randbytes(40))
   return f"{path.name}: {what}"
+
+
+def _text(data: bytes, rng: random.Random) -> bytes:
+  """The whole text: in another encoding, with other ends of lines, doubled, or around something else."""
+  text = data.decode("utf-8", "replace")
+  encodings = [text.encode(encoding) for encoding in ("utf-8-sig", "utf-16", "utf-16-le")]
+  others = [data.replace(b"\n", b"\r\n"), data * 2, b"[" + data + b"]", data[::-1], b"\n \n"]
+  return rng.choice([*encodings, *others])
 
 
 def _json(data: bytes, rng: random.Random) -> bytes:
@@ -295,7 +311,7 @@ def _zip(data: bytes, rng: random.Random) -> bytes:
     case 2:
       members[place] = (_odd_name(name, rng), content)
     case 3:
-      members[place] = (name, bytes(rng.choice((1 << 20, 1 << 26))))
+      members[place] = (name, bytes(rng.choice((1 << 20, 1 << 25))))
     case _:
       members[place] = (
         name,
@@ -361,7 +377,7 @@ def picture(data: bytes, rng: random.Random) -> bytes:
   """Another picture than is expected there: damaged, huge by its header, animated, or none."""
   match rng.randrange(5):
     case 0:
-      return release_pictures.huge()
+      return images.huge()
     case 1:
       return release_pictures.huge_jpeg(2)
     case 2:

@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-from tests.data.mutations import mutate
+from tests.fuzz.byte_damage import mutate
 from xmcap.errors import UsageError, XmcapError
 from xmcap.reading import archives, tar_files
 from xmcap.reading.archives import Address, File, Found, Trouble

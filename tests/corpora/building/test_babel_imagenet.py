@@ -1,14 +1,13 @@
 """Babel-ImageNet: records of ImageNet's validation images, and labels from BabelNet senses."""
 
-import io
 import json
+import re
 import tarfile
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from xmcap.cli import main
+from tests.make.command import xmcap
+from tests.make.images import plain
 from xmcap.corpora.releases import babel_labels
 from xmcap.data import records
 from xmcap.errors import UsageError
@@ -17,9 +16,7 @@ WNIDS = ["n01440764", "n01443537", "n01484850"]
 
 
 def picture(number):
-  data = io.BytesIO()
-  Image.fromarray(np.full((16, 16, 3), number, np.uint8)).save(data, "JPEG")
-  return data.getvalue()
+  return plain(number, (16, 16), "JPEG")
 
 
 @pytest.fixture
@@ -40,29 +37,28 @@ def release(tmp_path):
 
 
 def build(release, *options, out="out"):
-  return main(["data", "build", "babel_imagenet", f"--out={release / out}", "--processes=1", *options])
+  return xmcap("data", "build", "babel_imagenet", f"--out={release / out}", "--processes=1", *options)
 
 
 def found(release, out="out"):
   return {record.key: record.tags for record in records.RecordSource(release / out, "validation")}
 
 
-def test_babel_imagenet_records_have_their_class(release, capsys):
-  assert build(release, f"--release={release}") == 0
+def test_babel_imagenet_records_have_their_class(release):
+  build(release, f"--release={release}").succeeded("no problems with the release")
   tags = {f"ILSVRC2012_val_{number:08d}": [WNIDS[number // 2]] for number in range(6)}
   assert found(release) == tags
   assert records.read_tags(release / "out") == WNIDS
   for name, copy in (("babel_imagenet.json", "labels.json"), ("nllb_dist13b_prompts.json", "prompts.json")):
     assert (release / "out" / copy).read_bytes() == (release / name).read_bytes()
-  assert "no problems with the release" in capsys.readouterr().out
 
 
 def test_babel_imagenet_tar_and_folder_give_the_same_records(release):
-  assert build(release, f"--release={release}") == 0
+  build(release, f"--release={release}").succeeded()
   with tarfile.open(release / "val.tar", "w") as tar:
     tar.add(release / "val", "val")
   labels = f"--labels={release / 'babel_imagenet.json'}"
-  assert build(release, labels, f"--images={release / 'val.tar'}", out="tar") == 0
+  build(release, labels, f"--images={release / 'val.tar'}", out="tar").succeeded()
   (release / "flat").mkdir()
   lines = ["ImageId,PredictionString"]
   for path in sorted((release / "val").rglob("*.JPEG")):
@@ -70,22 +66,20 @@ def test_babel_imagenet_tar_and_folder_give_the_same_records(release):
     lines.append(f"{path.stem},{path.parent.name} 1 2 3 4")
   (release / "classes.csv").write_text("\n".join(lines))
   flat = [f"--images={release / 'flat'}", f"--classes={release / 'classes.csv'}"]
-  assert build(release, labels, *flat, out="flat_out") == 0
+  build(release, labels, *flat, out="flat_out").succeeded()
   assert found(release) == found(release, "tar") == found(release, "flat_out")
 
 
-def test_babel_imagenet_counts_unlabelled_and_broken_images(release, capsys):
+def test_babel_imagenet_counts_unlabelled_and_broken_images(release):
   (release / "val" / "stray.JPEG").write_bytes(picture(9))
   (release / "val" / WNIDS[0] / "ILSVRC2012_val_00000000.JPEG").write_bytes(b"<html>")
-  assert build(release, f"--release={release}") == 0
-  said = capsys.readouterr().out
-  assert "no_class: pictures without a class" in said and "not_a_picture" in said
+  build(release, f"--release={release}").succeeded("no_class: pictures without a class", "not_a_picture")
   assert len(found(release)) == 5
 
 
 def test_babel_imagenet_class_order_is_read_from_wnids_file(release):
   (release / "wnids.txt").write_text("\n".join(["n00000001", *WNIDS]))
-  assert build(release, f"--release={release}") == 0
+  build(release, f"--release={release}").succeeded()
   assert records.read_tags(release / "out") == ["n00000001", *WNIDS]
 
 
@@ -101,13 +95,9 @@ def test_babel_imagenet_class_order_is_read_from_wnids_file(release):
     (lambda at: (at / "nllb_dist13b_prompts.json").write_text('{"DE": ["ein Foto"]}'), "prompt 0 .* has {} 0 times"),
   ],
 )  # fmt: skip
-def test_babel_imagenet_input_errors_are_one_line(release, capsys, change, message):
+def test_babel_imagenet_input_errors_are_one_line(release, change, message):
   change(release)
-  assert build(release, f"--release={release}") == 2
-  (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
-  assert line.startswith("xmcap: error: ")
-  with pytest.raises(UsageError, match=message):
-    raise UsageError(line)
+  assert re.search(message, build(release, f"--release={release}").refused().err)
 
 
 SENSES = """language\tlemma\tsource\tmachine_translated\tsynset
@@ -137,12 +127,12 @@ def test_babel_labels_follow_the_papers_five_steps(tmp_path):
   assert made.counts == {"EN": (3, 3, 3), "DE": (3, 3, 2), "PT": (2, 1, 0)}
 
 
-def test_babel_labels_command_prints_counts(tmp_path, capsys):
+def test_babel_labels_command_prints_counts(tmp_path):
   (tmp_path / "senses.tsv").write_text(SENSES)
   (tmp_path / "wnids.txt").write_text("\n".join(WNIDS))
   options = [f"--senses={tmp_path / 'senses.tsv'}", f"--wnids={tmp_path / 'wnids.txt'}"]
-  assert main(["data", "labels", *options, f"--out={tmp_path / 'labels.json'}", "--least=2"]) == 0
-  said = capsys.readouterr().out.splitlines()
+  result = xmcap("data", "labels", *options, f"--out={tmp_path / 'labels.json'}", "--least=2").succeeded()
+  said = result.out.splitlines()
   assert [line.split() for line in said[1:4]] == [
     ["EN", "3", "3", "3"], ["DE", "3", "3", "2"], ["PT", "2", "1", "0", "left", "out"],
   ]  # fmt: skip

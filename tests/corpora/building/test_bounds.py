@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import os
 import struct
 import tarfile
@@ -12,6 +11,8 @@ import zipfile
 import pytest
 from PIL import Image
 
+from tests.make.archives import tar
+from tests.make.images import encode
 from xmcap.corpora.building import image_check
 from xmcap.corpora.building.problems import MAX_LISTED, Problems
 from xmcap.corpora.releases import cc3m35l, xm3600
@@ -116,13 +117,9 @@ def test_table_over_the_decompressed_size_limit_is_refused(suffix, opener, tmp_p
 def test_tar_over_the_decompressed_size_limit_is_refused(mode, behind, tmp_path, monkeypatch):
   """Either a member is as large, though it is no picture; or zeros follow the end of the tar."""
   monkeypatch.setattr(lines, "MAX_SMALL", 1 << 20)
-  text = tarfile.TarInfo("a.txt")
-  text.size = 0 if behind else 64 << 20
-  raw = io.BytesIO()
-  with tarfile.open(fileobj=raw, mode="w:") as tar:
-    tar.addfile(text, io.BytesIO(bytes(text.size)))
+  whole = tar(tmp_path / "a.tar", ("a.txt", bytes(0 if behind else 64 << 20)))
   opener = gzip.open if mode == "gz" else bz2.open
-  path = packed(tmp_path / f"a.tar.{mode}", opener, raw.getvalue() + bytes(64 << 20 if behind else 0), 1)
+  path = packed(tmp_path / f"a.tar.{mode}", opener, whole.read_bytes() + bytes(64 << 20 if behind else 0), 1)
   with pytest.raises(
     XmcapError, match=r"not a complete tar file \(it decompresses to over [17],[0-9,]+ bytes\)"
   ):
@@ -200,9 +197,7 @@ def test_cc3m_list_of_too_many_images_is_refused(tmp_path, monkeypatch):
 
 def progressive(side, extra):
   """A progressive JPEG with its last scan so many times more."""
-  buffer = io.BytesIO()
-  Image.new("L", (side, side), 128).save(buffer, "JPEG", progressive=True)
-  first, last = buffer.getvalue().rsplit(b"\xff\xda", 1)
+  first, last = encode(Image.new("L", (side, side), 128), "JPEG", progressive=True).rsplit(b"\xff\xda", 1)
   return first + (b"\xff\xda" + last[:-2]) * (extra + 1) + b"\xff\xd9"
 
 
@@ -222,21 +217,15 @@ def test_jpeg_scan_limit_ignores_trailing_bytes():
 
 @pytest.mark.parametrize("name", ["../a.jpg", "/a.jpg", "a/../../b.jpg", "C:\\a.jpg", "..\\a.jpg"])
 def test_tar_member_path_traversal_is_refused(name, tmp_path):
-  path = tmp_path / "a.tar"
-  with tarfile.open(path, "w") as tar:
-    member = tarfile.TarInfo(name)
-    member.size = 1
-    tar.addfile(member, io.BytesIO(b"x"))
+  path = tar(tmp_path / "a.tar", (name, b"x"))
   found = list(tar_files.search_tar(File(archives.TAR, str(path))))
   assert [trouble.kind for trouble in found] == ["unsafe_path"]
 
 
 def test_tar_member_names_may_be_any_bytes(tmp_path):
-  path = tmp_path / "a.tar"
   names = [b"\xff\xfe.jpg", b"a\nb.jpg", "é.jpg".encode(), b"x" * 5_000 + b".jpg", b"same.jpg", b"same.jpg"]
-  with tarfile.open(path, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
-    for name in names:
-      tar.addfile(tarfile.TarInfo(os.fsdecode(name)), io.BytesIO(b""))
+  entries = [(os.fsdecode(name), b"") for name in names]
+  path = tar(tmp_path / "a.tar", *entries, format=tarfile.GNU_FORMAT, errors="surrogateescape")
   assert [found.path for found in tar_files.search_tar(File(archives.TAR, str(path)))] == [
     os.fsdecode(name) for name in names
   ]

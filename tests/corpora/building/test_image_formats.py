@@ -1,22 +1,19 @@
 """Image formats besides JPEG and PNG: AVIF and HEIC are converted, others are refused by name."""
 
-import io
 import struct
 
 import numpy as np
 import pillow_heif
 import pytest
-from PIL import Image
 
+from tests.make.images import plain
 from xmcap.corpora.building import image_check
 from xmcap.data import image_formats, images
 
 
 def encoded(kind, side=64, **options):
   pillow_heif.register_heif_opener()
-  buffer = io.BytesIO()
-  Image.new("RGB", (side, side // 2), (200, 40, 40)).save(buffer, kind, **options)
-  return buffer.getvalue()
+  return plain((200, 40, 40), (side, side // 2), kind, **options)
 
 
 def claiming(data, width, height):

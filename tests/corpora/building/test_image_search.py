@@ -2,21 +2,17 @@
 
 import contextlib
 import io
-import json
 import os
 import pickle
-import tarfile
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from tests.corpora import release_folders as releases
 from tests.corpora import release_pictures
+from tests.make.archives import tar
 from xmcap.corpora.building import image_check, image_search
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.problems import KINDS, Problems
-from xmcap.data import images
+from xmcap.corpora.building.problems import Problems
 from xmcap.errors import UsageError, XmcapError
 
 
@@ -31,67 +27,6 @@ def opened(places, folder, key_map=None, on_bad="skip"):
   return source
 
 
-def listed(release):
-  """Karpathy's training pictures: (key, path)."""
-  rows = json.loads(release.paths["karpathy"].read_text())["images"]
-  return [
-    (f"{row['cocoid']:012d}", f"{row['filepath']}/{row['filename']}")
-    for row in rows
-    if row["split"] in ("train", "restval")
-  ]
-
-
-def addresses(release):
-  lines = release.paths["train_tsv"].read_text().splitlines()
-  return [(f"{number:08d}", line.split("\t")[1]) for number, line in enumerate(lines, 1)]
-
-
-def check(release, problems, read, wanted):
-  """Reads and examines all pictures; what is found and what is wrong must be as the release says."""
-  kept = {}
-  for key, name in wanted:
-    try:
-      picture = image_check.examine(read(name), key)
-    except KeyError:
-      problems.add("missing", key)
-      continue
-    if picture.kind:
-      problems.add(picture.kind, key, picture.what)
-    if picture.data:
-      kept[key] = picture.data
-  expected = release.expected["train"]
-  assert problems.counts == {kind: n for kind, n in release.problems.items() if kind != "no_captions"}
-  assert set(expected) <= set(kept) and len(kept) == len(expected) + release.problems.get("no_captions", 0)
-  assert all(kept[key] == want.image for key, want in expected.items() if not want.converted)
-
-
-@pytest.mark.parametrize("layout", ["folder", "zip"])
-def test_coco_images_are_found_in_every_layout(tmp_path, layout):
-  faults = (*releases.PICTURE_FAULTS, *(releases.ARCHIVE_FAULTS if layout == "zip" else ()))
-  release = releases.write_coco35l(
-    tmp_path, images=24, layout=layout, faults=faults, languages=("de", "th", "zh")
-  )
-  places = [release.paths["train_images"], release.paths["val_images"]]
-  source = opened(places, tmp_path / "work")
-  check(release, source.problems, pickle.loads(pickle.dumps(source)).read, listed(release))
-
-
-@pytest.mark.parametrize("layout", ["webdataset", "files", "keymap"])
-def test_cc3m_images_are_found_in_every_layout(tmp_path, layout):
-  faults = [*releases.PICTURE_FAULTS, *releases.DEAD_URLS]
-  faults += releases.ARCHIVE_FAULTS if layout == "webdataset" else ()
-  release = releases.write_cc3m35l(
-    tmp_path, images=28, layout=layout, faults=faults, in_shard=10, languages=("de", "th", "zh")
-  )
-  source = opened(release.paths["train_images"], tmp_path / "work", key_map=release.paths.get("train_keys"))
-  if layout == "keymap":
-    assert not source.has_urls
-    check(release, source.problems, source.read, [(key, key) for key, _ in addresses(release)])
-  else:
-    assert source.has_urls
-    check(release, source.problems, source.by_url, addresses(release))
-
-
 def write_files(folder, files):
   for name, data in files.items():
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -102,14 +37,15 @@ def test_image_is_found_by_path_name_and_stem(tmp_path):
   write_files(
     tmp_path / "a", {"val2014/1.jpg": b"val", "train2014/1.jpg": b"train", "2.PNG": b"two", "x.y": b"xy"}
   )
-  source = opened(tmp_path / "a", tmp_path / "work")
-  assert len(source) == 4 and sorted(source.names()) == ["1", "1", "2", "x.y"]
+  found = opened(tmp_path / "a", tmp_path / "work")
+  source = pickle.loads(pickle.dumps(found))
+  assert len(source) == 4 and not source.has_urls and sorted(source.names()) == ["1", "1", "2", "x.y"]
   assert source.read("val2014/1.jpg") == b"val" and source.read("train2014/1.jpg") == b"train"
   assert source.read("coco/val2014/1.jpg") == b"val"
   assert source.read("2") == source.read("2.png") == source.read("a/2.PNG") == b"two"
   assert source.read("elsewhere/2.jpg") == b"two" and source.read("x.y") == b"xy"
   assert source.read("1") == b"train"  # the first by name
-  assert source.problems.counts == {"duplicate_picture": 1}
+  assert found.problems.counts == {"duplicate_picture": 1}
   for absent in ("3", "test2014/1.jpg", "../a/9.jpg", "/etc/passwd", ""):
     with pytest.raises(KeyError):
       source.read(absent)
@@ -171,11 +107,8 @@ def test_interrupted_image_search_restarts(tmp_path, monkeypatch):
 def test_tgz_image_search_does_not_write_outside_the_work_folder(tmp_path):
   path = tmp_path / "in" / "images.tgz"
   path.parent.mkdir()
-  with tarfile.open(path, "w:gz") as archive:
-    for name in ("../../out.jpg", "/tmp/xmcap-test-out.jpg", "a/b.jpg"):
-      info = tarfile.TarInfo(name)
-      info.size = 3
-      archive.addfile(info, io.BytesIO(b"abc"))
+  names = ("../../out.jpg", "/tmp/xmcap-test-out.jpg", "a/b.jpg")
+  tar(path, *((name, b"abc") for name in names), mode="w:gz")
   source = opened(path, tmp_path / "work")
   assert source.read("b") == b"abc" and source.problems.counts == {"unsafe_path": 2}
   found = [name for _, _, names in os.walk(tmp_path) for name in names if name.endswith(".jpg")]
@@ -230,29 +163,6 @@ def test_folders_without_images_are_refused(tmp_path):
   (tmp_path / "a" / "1.jpg").unlink()
   with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since the search"):
     source.read("1")
-
-
-@pytest.mark.parametrize("fault", release_pictures.FAULTY)
-def test_unusable_images_are_rejected_by_kind(fault):
-  spoil, kind = release_pictures.FAULTY[fault]
-  if fault == "missing":
-    return
-  picture = image_check.examine(spoil(3), "key")
-  assert picture.kind == kind and not picture.data and KINDS[kind].rule == "skip"
-
-
-@pytest.mark.parametrize("fault", release_pictures.UNUSUAL)
-def test_unusual_images_are_stored_unchanged(fault):
-  data = release_pictures.UNUSUAL[fault](3)
-  assert image_check.examine(data, "key") == image_check.ExaminedImage(data)
-
-
-@pytest.mark.parametrize("fault", release_pictures.CONVERTED)
-def test_animated_images_become_png_of_the_first_frame(fault):
-  data = release_pictures.CONVERTED[fault](3)
-  picture = image_check.examine(data, "key")
-  assert picture.kind == "converted" and picture.data.startswith(b"\x89PNG")
-  assert np.array_equal(images.decode(picture.data, "key"), images.decode(data, "key"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import csv
 
 import pytest
 
-from xmcap import cli, languages
+from tests.make.command import xmcap
+from xmcap import languages
 from xmcap.corpora.building import selection
 from xmcap.errors import UsageError
 
@@ -77,22 +78,20 @@ def test_all_36_languages_have_countries_on_continents():
   assert set().union(*found.values()) <= on_continents
 
 
-def test_image_selection_command_writes_locales(tmp_path, capsys):
+def test_image_selection_command_writes_locales(tmp_path):
   places = _write(tmp_path / "places.csv", ["sr,RS", "pt,BR"], "language,country")
   lines = [f"a{n},,RS" for n in range(2)] + [f"b{n},,BR" for n in range(3)]
   candidates = _write(tmp_path / "c.csv", lines)
   out = tmp_path / "out.csv"
-  command = ["data", "select", str(candidates), f"--out={out}", f"--places={places}", "--count=2"]
-  assert cli.main(command) == 0
+  command = ("data", "select", candidates, f"--out={out}", f"--places={places}")
+  xmcap(*command, "--count=2").succeeded("pool")
   with open(out, encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
   assert [(row["image/locale"], row["level"], row["continent"]) for row in rows] == [
     ("sr", "country", "Europe"), ("sr", "country", "Europe"),
     ("pt", "country", "South America"), ("pt", "country", "South America"),
   ]  # fmt: skip
-  assert "pool" in capsys.readouterr().out
-  assert cli.main([*command[:-1], "--count=3"]) == 2
-  assert "5 pictures for 2 languages of 3 each: 6 are needed" in capsys.readouterr().err
+  xmcap(*command, "--count=3").refused("5 pictures for 2 languages of 3 each: 6 are needed")
 
 
 @pytest.mark.parametrize(

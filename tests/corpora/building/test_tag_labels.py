@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.corpora import coco_cn_release as releases
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.corpora.building import tag_labels
 from xmcap.corpora.building.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
@@ -92,15 +92,12 @@ def texts(tmp_path_factory):
   """The texts of a small release, without pictures."""
   folder = tmp_path_factory.mktemp("release")
   release = releases.write_folder(folder / "release", releases.plain())
-  assert (
-    cli.main(["data", "build", "coco_cn", f"--release={release}", f"--out={folder}/out", "--no_images"]) == 0
-  )
+  xmcap("data", "build", "coco_cn", f"--release={release}", f"--out={folder}/out", "--no_images").succeeded()
   return folder / "out"
 
 
-def test_data_tags_command_writes_labels_and_references(texts, tmp_path, capsys):
-  assert cli.main(["data", "tags", str(texts), f"--out={tmp_path}/labels", "--least=16"]) == 0
-  said = capsys.readouterr().out
+def test_data_tags_command_writes_labels_and_references(texts, tmp_path):
+  said = xmcap("data", "tags", texts, f"--out={tmp_path}/labels", "--least=16").succeeded().out
   # In the plain release all 30 pictures have these three; every second one is tagged 小狗: 15 of train.
   assert (tmp_path / "labels" / "labels.txt").read_text().split() == ["奔跑", "狗", "草地"]
   assert "3 labels; training pictures a label: 30 to 30, mean 30.0" in said
@@ -114,9 +111,10 @@ def test_data_tags_command_writes_labels_and_references(texts, tmp_path, capsys)
   assert [line["image/key"] for line in lines] == releases.SPLITS["test"]
 
 
-def test_data_stats_of_coco_cn(texts, capsys):
-  assert cli.main(["data", "stats", str(texts), "--processes=1"]) == 0
-  lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+def test_data_stats_of_coco_cn(texts):
+  lines = [
+    line.split() for line in xmcap("data", "stats", texts, "--processes=1").succeeded().out.splitlines()
+  ]
   assert ["train", "30", "35", "60", "0"] in lines  # pictures; sentences by people, a machine, translators
   assert ["all", "39", "44", "78", "25"] in lines
   # DOG: 8 words and 10 characters without its stop, on every picture; CLOCK: 5 words, 12 characters, on five.
@@ -146,11 +144,9 @@ def test_data_stats_of_coco_cn(texts, capsys):
     (["--language=en"], "no picture has a label: no tag or word in 'en'"),
   ],
 )
-def test_data_tags_usage_errors_are_one_line(texts, tmp_path, capsys, options, message):
-  assert cli.main(["data", "tags", str(texts), f"--out={tmp_path}/labels", *options]) == 2
-  assert message in capsys.readouterr().err.splitlines()[-1]
+def test_data_tags_usage_errors_are_one_line(texts, tmp_path, options, message):
+  xmcap("data", "tags", texts, f"--out={tmp_path}/labels", *options).refused(message)
 
 
-def test_data_tags_refuses_a_folder_without_a_corpus(tmp_path, capsys):
-  assert cli.main(["data", "tags", str(tmp_path), f"--out={tmp_path}/labels"]) == 2
-  assert "holds no corpus" in capsys.readouterr().err
+def test_data_tags_refuses_a_folder_without_a_corpus(tmp_path):
+  xmcap("data", "tags", tmp_path, f"--out={tmp_path}/labels").refused("holds no corpus")

@@ -9,13 +9,13 @@ import json
 import gin
 import pytest
 
-from tests import small_corpus
 from tests.corpora import release_folders as releases
+from tests.make import small_corpus
 from xmcap import cli
 from xmcap.data import records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 FAULTS = (
   "html",

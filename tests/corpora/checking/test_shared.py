@@ -6,14 +6,15 @@ import pytest
 
 from tests.corpora import release_folders as releases
 from tests.make import tiny_corpus
-from xmcap import cli
+from tests.make.command import xmcap
+from tests.make.images import encode
 from xmcap.corpora.checking import shared
 from xmcap.data import record_writer, records
 from xmcap.data.records import Caption, Record
 
 
 def record(key, shade):
-  return Record(key, tiny_corpus.png(tiny_corpus.colour(shade)), [Caption("en", "a dog")])
+  return Record(key, encode(tiny_corpus.colour(shade)), [Caption("en", "a dog")])
 
 
 def write(folder, **splits):
@@ -76,31 +77,27 @@ def test_shared_images_of_a_split_with_several_corpora(corpora, tmp_path):
   ]
 
 
-def test_data_check_against_reports_shared_images(corpora, tmp_path, capsys):
+def test_data_check_against_reports_shared_images(corpora, tmp_path):
   one, other = corpora
-  assert cli.main(["data", "check", str(one), f"--against={other}", "--processes=1"]) == 0
-  said = capsys.readouterr().out
+  said = xmcap("data", "check", one, f"--against={other}", "--processes=1").succeeded().out
   assert ["test", str(other), "train", "3", "2", "2"] in [line.split() for line in said.splitlines()]
   assert (one / "shared.jsonl").exists()
   third = write(tmp_path / "third", test=[("c", 9)])
-  assert (
-    cli.main(["data", "check", str(one), f"--against={third}", f"--out={tmp_path}/out", "--processes=1"]) == 0
-  )
-  assert "no picture is in another corpus" in capsys.readouterr().out
+  result = xmcap("data", "check", one, f"--against={third}", f"--out={tmp_path}/out", "--processes=1")
+  result.succeeded("no picture is in another corpus")
 
 
 @pytest.mark.parametrize(
   ("against", "message"), [("absent", "absent is not a corpus"), ("one", "the corpus itself: name another")]
 )
-def test_data_check_against_usage_errors_are_one_line(corpora, capsys, against, message):
+def test_data_check_against_usage_errors_are_one_line(corpora, against, message):
   folder = corpora[0].parent / against
-  assert cli.main(["data", "check", str(corpora[0]), f"--against={folder}", "--processes=1"]) == 2
-  assert message in capsys.readouterr().err.splitlines()[-1]
+  xmcap("data", "check", corpora[0], f"--against={folder}", "--processes=1").refused(message)
 
 
 def build(release, out, *options):
-  command = ["data", "build", "coco35l", f"--release={release.folder}", f"--out={out}", "--processes=1"]
-  return cli.main([*command, *options])
+  command = ("data", "build", "coco35l", f"--release={release.folder}", f"--out={out}", "--processes=1")
+  return xmcap(*command, *options)
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +105,8 @@ def coco(tmp_path_factory):
   return releases.write_coco35l(tmp_path_factory.mktemp("coco"), images=5, dev=2, languages=("de", "th"))
 
 
-def test_excluded_pictures_are_not_in_train(coco, tmp_path, capsys):
-  assert build(coco, tmp_path / "whole") == 0
+def test_excluded_pictures_are_not_in_train(coco, tmp_path):
+  build(coco, tmp_path / "whole").succeeded()
   keys = {
     split: [one.key for one in records.RecordSource(tmp_path / "whole", split)]
     for split in ("train", "validation")
@@ -118,11 +115,8 @@ def test_excluded_pictures_are_not_in_train(coco, tmp_path, capsys):
   (tmp_path / "test.txt").write_text(f"COCO_train2014_{keys['train'][1]}\n{int(keys['train'][3])}\n")
   (tmp_path / "val.txt").write_text(f"COCO_val2014_{keys['validation'][0]}")
   lists = [f"--exclude={tmp_path / name}" for name in ("test.txt", "val.txt")]
-  assert build(coco, tmp_path / "part", *lists, "--on_bad=stop") == 0
-  assert (
-    "2  excluded: pictures that --exclude names; left out. First: test.txt, line 1: "
-    in capsys.readouterr().out
-  )
+  excluded = "2  excluded: pictures that --exclude names; left out. First: test.txt, line 1: "
+  build(coco, tmp_path / "part", *lists, "--on_bad=stop").succeeded(excluded)
   train = [one.key for one in records.RecordSource(tmp_path / "part", "train")]
   assert train == [key for place, key in enumerate(keys["train"]) if place not in (1, 3)]
   assert len(records.RecordSource(tmp_path / "part", "validation")) == 2
@@ -130,14 +124,13 @@ def test_excluded_pictures_are_not_in_train(coco, tmp_path, capsys):
   assert all(one == whole[one.key] for one in records.RecordSource(tmp_path / "part", "train"))
 
 
-def test_changed_exclude_list_is_another_build(coco, tmp_path, capsys):
+def test_changed_exclude_list_is_another_build(coco, tmp_path):
   (tmp_path / "none.txt").write_text("42424242\n")
-  assert build(coco, tmp_path / "out", f"--exclude={tmp_path / 'none.txt'}") == 0
-  assert build(coco, tmp_path / "out") == 2
-  assert "with exclude0=" in capsys.readouterr().err
+  build(coco, tmp_path / "out", f"--exclude={tmp_path / 'none.txt'}").succeeded()
+  build(coco, tmp_path / "out").refused("with exclude0=")
 
 
-def test_exclude_list_with_two_ids_on_a_line_is_refused(coco, tmp_path, capsys):
+def test_exclude_list_with_two_ids_on_a_line_is_refused(coco, tmp_path):
   (tmp_path / "ids.txt").write_text("COCO_val2014_000000000001COCO_val2014_000000000002\n")
-  assert build(coco, tmp_path / "out", f"--exclude={tmp_path / 'ids.txt'}") == 2
-  assert "ids.txt, line 1: COCO_val2014_000000000001COCO" in capsys.readouterr().err
+  result = build(coco, tmp_path / "out", f"--exclude={tmp_path / 'ids.txt'}")
+  result.refused("ids.txt, line 1: COCO_val2014_000000000001COCO")

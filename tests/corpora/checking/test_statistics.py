@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from xmcap import cli, papers
+from tests.make.command import xmcap
+from xmcap import papers
 from xmcap.corpora.checking import statistics as statistics_lib
 from xmcap.corpora.checking.statistics import TextStatistics, statistics
 from xmcap.corpora.checking.statistics_tables import figures, text
@@ -13,7 +14,7 @@ from xmcap.data import record_writer
 from xmcap.data.records import Caption, Record
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.digests import of_images
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -133,22 +134,23 @@ def test_published_sizes_equal_line_counts_of_the_files():
 
 
 @pytest.mark.parametrize(
-  "options, message",
+  ("release", "options", "message"),
   [
-    ({"vocabulary": "none.model"}, "none.model"),
+    ("{}", {"vocabulary": "none.model"}, "none.model"),
+    (None, {}, "has no corpus"),
+    ("{}\n{", {}, r"captions.jsonl.*1"),
   ],
 )
-def test_statistics_refuse_invalid_options(corpus, options, message):
-  with pytest.raises(UsageError, match=message):
-    statistics(corpus, **options)
+def test_statistics_refuse_unusable_inputs(tmp_path, release, options, message):
+  if release:
+    (tmp_path / "captions.jsonl").write_text(release)
+  with pytest.raises(XmcapError, match=message):
+    statistics(tmp_path, **options)
 
 
-def test_data_stats_command_prints_the_table(corpus, tiny_dir, capsys):
-  assert (
-    cli.main(["data", "stats", str(corpus), f"--vocabulary={tiny_dir}/vocabulary.model", "--target_length=8"])
-    == 0
-  )
-  assert "over 8" in capsys.readouterr().out
+def test_data_stats_command_prints_the_table(corpus, tiny_dir):
+  options = (f"--vocabulary={tiny_dir}/vocabulary.model", "--target_length=8")
+  xmcap("data", "stats", corpus, *options).succeeded("over 8")
 
 
 def test_statistics_of_a_release_folder(corpus):
@@ -162,17 +164,6 @@ def test_statistics_segment_words_of_chinese(tmp_path):
   (row,) = statistics(tmp_path).rows
   assert (row.captions, row.characters) == (1, 7)
   assert 2 <= row.words <= 6
-
-
-def test_statistics_of_a_folder_without_a_corpus_are_refused(tmp_path):
-  with pytest.raises(UsageError, match="has no corpus"):
-    statistics(tmp_path)
-
-
-def test_statistics_of_a_broken_release_name_file_and_line(tmp_path):
-  (tmp_path / "captions.jsonl").write_text("{}\n{")
-  with pytest.raises(XmcapError, match=r"captions.jsonl.*1"):
-    statistics(tmp_path)
 
 
 def annotated(_):

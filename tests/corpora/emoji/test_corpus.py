@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from xmcap import cli, languages
+from tests.make import drawn_emoji
+from tests.make.command import xmcap
+from xmcap import languages
 from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import corpus as emoji_corpus
 from xmcap.corpora.emoji import sources as emoji_sources
@@ -18,10 +20,12 @@ SMALL = dataclasses.replace(
 )
 
 
-@pytest.fixture(autouse=True)
-def drawn_source(source, monkeypatch):
-  monkeypatch.setattr(emoji_sources, "find", lambda way: source)
-  monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+@pytest.fixture(autouse=True, scope="module")
+def drawn_source():
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(emoji_sources, "find", lambda way: drawn_emoji.source.__wrapped__())
+    patch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+    yield
 
 
 def build(folder, processes=1, **changes):
@@ -36,9 +40,9 @@ def release(folder, split):
   return [json.loads(line) for line in (folder / split / "captions.jsonl").read_text("utf-8").splitlines()]
 
 
-@pytest.fixture
-def corpus(tmp_path):
-  return build(tmp_path / "corpus")
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return build(tmp_path_factory.mktemp("emoji36") / "corpus")
 
 
 def test_emoji36_split_sizes(corpus):
@@ -167,9 +171,8 @@ def test_emoji36_refuses_a_folder_with_other_files(tmp_path):
     ("--difficulty=extreme", f"unknown difficulty 'extreme': choose {', '.join(DIFFICULTIES)}"),
   ],
 )
-def test_emoji36_option_errors_are_one_line(corpus, option, message, tmp_path, capsys):
-  assert cli.main(["data", "build", corpus, f"--out={tmp_path / 'corpus'}", option]) == 2
-  assert capsys.readouterr().err.strip() == f"xmcap: error: {message}"
+def test_emoji36_option_errors_are_one_line(corpus, option, message, tmp_path):
+  xmcap("data", "build", corpus, f"--out={tmp_path / 'corpus'}", option).refused(f"error: {message}")
 
 
 def test_emoji36_folder_that_cannot_be_created_is_refused(tmp_path):

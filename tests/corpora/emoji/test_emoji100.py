@@ -6,6 +6,7 @@ import json
 import pytest
 from PIL import ImageOps
 
+from tests.make import drawn_emoji
 from xmcap import languages
 from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import cldr, emoji100, sources
@@ -31,8 +32,9 @@ class _Other:
     return picture and ImageOps.invert(picture.convert("RGB")).convert("RGBA")
 
 
-@pytest.fixture(autouse=True)
-def drawn(source, monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def drawn():
+  source = drawn_emoji.source.__wrapped__()
   names = {
     code: {chr(0x1F300 + number): f"{code} thing {number}" for number in range(24)} for code in languages.WIDE
   }
@@ -40,20 +42,22 @@ def drawn(source, monkeypatch):
   pattern = source.cldr.standard["en"]
   other = _Other(source.images)
   artists = {"noto": source.images, "twemoji": other, "openmoji": other}
-  drawn = sources.EmojiSource(
+  of_artists = sources.EmojiSource(
     "npm", cldr.Cldr(names, {}, dict.fromkeys(names, pattern), {}), sources.Common(artists.values()), artists
   )
-  monkeypatch.setattr(sources, "find_artists", lambda: drawn)
-  monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(sources, "find_artists", lambda: of_artists)
+    patch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+    yield
 
 
 def build(folder, processes=1, **changes):
   return emoji_corpus.build(dataclasses.replace(SMALL, **changes), folder, processes=processes)
 
 
-@pytest.fixture
-def corpus(tmp_path):
-  return build(tmp_path / "corpus")
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return build(tmp_path_factory.mktemp("emoji100") / "corpus")
 
 
 def test_emoji100_split_sizes_and_languages(corpus):
@@ -115,6 +119,7 @@ def test_emoji100_labels_omit_languages_with_fewer_than_2_names():
   assert found == {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
 
 
+@pytest.mark.full
 def test_emoji100_is_the_same_with_any_number_of_processes(corpus, tmp_path):
   def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

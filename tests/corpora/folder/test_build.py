@@ -1,7 +1,6 @@
 """A corpus from a folder of images and captions: any layout gives the same records; problems are counted."""
 
 import csv
-import io
 import json
 import os
 import tarfile
@@ -11,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow_datasets as tfds
-from PIL import Image
 
 from tests.corpora.building.builds import differing
-from xmcap import cli
+from tests.make.archives import tar
+from tests.make.command import xmcap
+from tests.make.images import plain
 from xmcap.corpora.building import build
 from xmcap.corpora.building.options import Options
 from xmcap.corpora.folder import own
@@ -31,9 +31,7 @@ SPLITS = SplitRule("train:0.5,test:0.5")
 
 
 def jpeg(number):
-  buffer = io.BytesIO()
-  Image.fromarray(np.full((16, 24, 3), 10 * number, np.uint8)).save(buffer, "JPEG")
-  return buffer.getvalue()
+  return plain(10 * number, (24, 16), "JPEG")
 
 
 @pytest.fixture
@@ -143,22 +141,6 @@ def test_coco_annotations_give_the_same_records(tmp_path, photos):
   assert report.problems.counts == {"unknown_id": 1}
 
 
-@pytest.mark.parametrize(
-  ("name", "first", "line"),
-  [
-    ("Flickr8k.token.txt", "", "{}.jpg#0\t{}\n"),
-    ("results_20130124.token", "", "{}.jpg#0\t{}\n"),
-    ("human.txt", "", "{}#zhm#0 {}\n"),
-    ("captions.txt", "image,caption\n", "{}.jpg,{}\n"),
-  ],
-)
-def test_flickr_caption_files_give_the_same_records(tmp_path, photos, name, first, line):
-  lines = (line.format(picture[2:-4], texts["en"]) for picture, texts in CAPTIONS.items())
-  (tmp_path / name).write_text(first + "".join(lines), "utf-8")
-  report = made(tmp_path, tmp_path / name, photos, ColumnNames(default_language="en"))
-  assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
-
-
 def test_flickr8k_folder_is_read(tmp_path, photos):
   lines = (f"{picture[2:]},{texts['en']}\n" for picture, texts in CAPTIONS.items())
   (photos / "captions.txt").write_text("image,caption\n" + "".join(lines), "utf-8")
@@ -185,29 +167,18 @@ def test_coco_images_without_a_usable_id_are_counted(tmp_path, photos):
   assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
 
 
-def test_csv_with_an_unnamed_index_column_is_read(tmp_path, photos):
-  """As pandas writes its index."""
-  rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
-  table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
-  report = made(tmp_path, table, photos, ColumnNames(default_language="en"))
-  assert held(report.out) == expected(codes=("en",))
-
-
 def test_webdataset_keys_repeated_in_each_tar(tmp_path):
   (tmp_path / "tars").mkdir()
   for place, split in enumerate(("train", "val")):
-    with tarfile.open(tmp_path / f"tars/{split}-{place:05d}.tar", "w") as archive:
-      for number, texts in enumerate(list(CAPTIONS.values())[3 * place : 3 * place + 3]):
-        about = json.dumps({"language": "en", "width": 24})
-        for suffix, data in (
-          ("jpg", jpeg(number)),
-          ("txt", texts["en"].encode()),
-          ("json", about.encode()),
-          ("th.txt", texts["th"].encode()),
-        ):
-          entry = tarfile.TarInfo(f"{number:03d}.{suffix}")
-          entry.size = len(data)
-          archive.addfile(entry, io.BytesIO(data))
+    entries = []
+    for number, texts in enumerate(list(CAPTIONS.values())[3 * place : 3 * place + 3]):
+      entries += [
+        (f"{number:03d}.jpg", jpeg(number)),
+        (f"{number:03d}.txt", texts["en"].encode()),
+        (f"{number:03d}.json", b'{"language": "en", "width": 24}'),
+        (f"{number:03d}.th.txt", texts["th"].encode()),
+      ]
+    tar(tmp_path / f"tars/{split}-{place:05d}.tar", *entries)
   columns = ColumnNames(captions=("caption", "caption_th"))
   report = made(tmp_path, tmp_path / "tars", None, columns, SplitRule("folder"))
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
@@ -385,16 +356,8 @@ def test_files_that_are_no_images_are_ignored(tmp_path, photos):
 
 def test_file_names_not_in_utf8_are_counted(tmp_path, photos):
   bad = os.fsdecode(b"\xff")
-  with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as archive:
-    for name, data in (
-      (f"{bad}.jpg", jpeg(1)),
-      (f"{bad}.txt", b"x"),
-      ("1.jpg", jpeg(2)),
-      ("1.txt", b"a ball"),
-    ):
-      entry = tarfile.TarInfo(name)
-      entry.size = len(data)
-      archive.addfile(entry, io.BytesIO(data))
+  entries = ((f"{bad}.jpg", jpeg(1)), (f"{bad}.txt", b"x"), ("1.jpg", jpeg(2)), ("1.txt", b"a ball"))
+  tar(tmp_path / "a.tar", *entries, format=tarfile.GNU_FORMAT, errors="surrogateescape")
   pictures_of(photos / bad, ["x.jpg"])
   table = write_table(
     tmp_path / "table.csv", ("file", "caption"), [("x.jpg", "a ball"), ("a/01.jpg", "a ball")]
@@ -486,14 +449,13 @@ def test_invalid_splits_option_is_refused(text):
     SplitRule(text)
 
 
-def test_data_build_folder_command_with_vocabulary(tmp_path, photos, capsys):
+def test_data_build_folder_command_with_vocabulary(tmp_path, photos):
   out = tmp_path / "out"
   arguments = [
     *("data", "build", "folder", f"--captions={long_table(tmp_path)}", f"--images={photos}", f"--out={out}"),
     *("--vocabulary=train:500", "--splits=train:0.5,validation:0.2,test:0.3", "--processes=1"),
   ]
-  assert cli.main(arguments) == 0
-  assert "pt-BR (Portuguese (Brazil)) is not one of the 36" in capsys.readouterr().out
+  xmcap(*arguments).succeeded("pt-BR (Portuguese (Brazil)) is not one of the 36")
   assert {"vocabulary.model", "languages.txt", "lengths"} < {path.name for path in out.iterdir()}
   lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
   assert {line["image/key"] for line in lines} == {record.key for record in records.RecordSource(out, "test")}

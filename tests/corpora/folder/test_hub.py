@@ -29,13 +29,29 @@ def parquet(path, rows, features=None):
   return path
 
 
-def test_parquet_column_named_image_is_preferred(tmp_path):
-  rows = [
-    {"conditioning_image": picture(9), "image": picture(number), "text": f"a ball {number}"}
-    for number in range(2)
-  ]
-  report = made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
-  assert grey(report.out) == {"0": 0, "1": 10}
+_TEXT = {"text": "a red ball"}
+_TURNS = [{"from": "human", "value": "<image>\nDescribe it."}, {"from": "gpt", "value": "a red ball"}]
+_ROLES = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "a red ball"}]
+ROWS = {
+  "another image column": {"conditioning_image": picture(9), "image": picture(1), **_TEXT},
+  "a list of one": {"images": [picture(1)], **_TEXT},
+  "bytes alone": {"jpg": jpeg(1), **_TEXT},
+  "beside a hash": {"md5": b"\x01\x02\x03\x04", "photo_bytes": jpeg(1), **_TEXT},
+  "an object without a path": {"picture": {"bytes": jpeg(1)}, **_TEXT},
+  "a conversation": {"image": picture(1), "conversations": _TURNS},
+  # As `datasets` before version 4 stored a Sequence of objects.
+  "a conversation in columns": {
+    "image": picture(1), "conversations": {name: [turn[name] for turn in _TURNS] for name in ("from", "value")},
+  },
+  "a conversation of roles": {"image": picture(1), "conversations": _ROLES},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_parquet_row_gives_an_image_and_its_caption(tmp_path, row):
+  report = made(tmp_path, parquet(tmp_path / "a.parquet", [row]), None, ENGLISH, ALL)
+  assert list(grey(report.out).values()) == [10] and not report.problems.counts.get("missing")
+  assert list(held(report.out).values()) == [{"en": ["a red ball"]}]
 
 
 def test_parquet_with_several_image_columns_is_refused(tmp_path):
@@ -44,21 +60,6 @@ def test_parquet_with_several_image_columns_is_refused(tmp_path):
     made(tmp_path, path, None, ENGLISH, ALL)
   columns = ColumnNames("right", default_language="en")
   assert grey(made(tmp_path, path, None, columns, ALL, out="asked").out) == {"2": 20}
-
-
-@pytest.mark.parametrize("form", ["a list of one", "bytes alone", "beside a hash", "in an object"])
-def test_parquet_image_cell_formats(form, tmp_path):
-  row = {"text": "a red ball"}
-  if form == "a list of one":
-    row["images"] = [picture(1)]
-  elif form == "bytes alone":
-    row["jpg"] = jpeg(1)
-  elif form == "beside a hash":
-    row |= {"md5": b"\x01\x02\x03\x04", "photo_bytes": jpeg(1)}
-  else:
-    row["picture"] = {"bytes": jpeg(1)}
-  report = made(tmp_path, parquet(tmp_path / "a.parquet", [row]), None, ENGLISH, ALL)
-  assert list(grey(report.out).values()) == [10] and not report.problems.counts.get("missing")
 
 
 def test_rows_with_several_images_are_counted(tmp_path):
@@ -71,19 +72,6 @@ def test_rows_with_several_images_are_counted(tmp_path):
   assert report.problems.examples["missing_field"][0][1].startswith(
     "'images' has 2 pictures: give each a row"
   )
-
-
-@pytest.mark.parametrize("form", ["list", "columns", "roles"])
-def test_conversation_with_a_single_answer_is_a_caption(form, tmp_path):
-  turns = [{"from": "human", "value": "<image>\nDescribe it."}, {"from": "gpt", "value": "a red ball"}]
-  cell = turns
-  if form == "columns":  # as `datasets` before version 4 stored a Sequence of objects
-    cell = {name: [turn[name] for turn in turns] for name in ("from", "value")}
-  elif form == "roles":
-    cell = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "a red ball"}]
-  row = {"image": picture(1), "conversations": cell}
-  report = made(tmp_path, parquet(tmp_path / "a.parquet", [row]), None, ENGLISH, ALL)
-  assert list(held(report.out).values()) == [{"en": ["a red ball"]}]
 
 
 def test_class_label_names_in_nested_features(tmp_path):

@@ -1,12 +1,11 @@
 """WebDataset samples, and images with text files beside them: which image and which caption are used."""
 
-import io
 import json
-import tarfile
 
 import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
+from tests.make.archives import tar
 from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
@@ -16,15 +15,6 @@ from xmcap.errors import UsageError, XmcapError
 ALL, ENGLISH = SplitRule("train:1"), ColumnNames(default_language="en")
 
 
-def tar(path, *entries):
-  with tarfile.open(path, "w") as archive:
-    for name, data in entries:
-      entry = tarfile.TarInfo(name)
-      entry.size = len(data)
-      archive.addfile(entry, io.BytesIO(data))
-  return path
-
-
 def grey(out):
   """Key -> grey level of its picture."""
   return {
@@ -32,10 +22,34 @@ def grey(out):
   }
 
 
-def test_webdataset_depth_map_is_not_the_image(tmp_path):
-  entries = [("0.depth.png", jpeg(9)), ("0.jpg", jpeg(1)), ("0.seg.png", jpeg(8)), ("0.txt", b"a red ball")]
-  out = made(tmp_path, tar(tmp_path / "a.tar", *entries), None, ENGLISH, ALL).out
-  assert grey(out) == {"0": 10}
+_BALL, _BOX = ("0.txt", b"a ball"), [("1.jpg", jpeg(2)), ("1.txt", b"a box")]
+_LONG = json.dumps({"caption": "a ball", "exif": "x" * (1 << 20)}).encode()
+_NAN = b'\xef\xbb\xbf{"caption": "a box", "similarity": NaN, "pwatermark": [-Infinity]}'
+_DOTTED = [entry for n in range(3) for entry in ((f"b.{n}.jpg", jpeg(1)), (f"b.{n}.txt", b"x y"))]
+# Entries of a tar, captions of the images by key, the grey level of the first image, problems.
+SAMPLES = {
+  "a depth map": ([("0.depth.png", jpeg(9)), ("0.jpg", jpeg(1)), ("0.seg.png", jpeg(8)), _BALL],
+                  {"0": "a ball"}, 10, {}),
+  "names with dots": ([*_DOTTED, ("1.v1.jpg", jpeg(9)), ("1.v1.txt", b"x"), *_BOX],
+                      {"1": "a box"}, 20, {"dotted_name": 2}),
+  "two PNG and JPEG": ([("0.jpg", jpeg(1)), ("0.png", jpeg(2)), _BALL, *_BOX], {"1": "a box"}, 20, {"ambiguous": 1}),
+  "two of one name": ([("0.jpg", jpeg(1)), ("0.jpg", jpeg(2)), _BALL, *_BOX], {"1": "a box"}, 20, {"ambiguous": 1}),
+  "two in other case": ([("0.jpg", jpeg(1)), ("0.JPG", jpeg(2)), _BALL, *_BOX], {"1": "a box"}, 20, {"ambiguous": 1}),
+  "byte order marks": ([("0.jpg", jpeg(1)), ("0.txt", b"\xef\xbb\xbfa ball\r\n"), _BOX[0], ("1.json", _NAN)],
+                       {"0": "a ball", "1": "a box"}, 10, {"bom": 2}),
+  "macOS": ([("._0.jpg", b"x"), ("0.jpg", jpeg(1)), ("._0.txt", b"x"), _BALL], {"0": "a ball"}, 10, {}),
+  "JSON over the size limit": ([("0.jpg", jpeg(1)), ("0.json", _LONG), *_BOX], {"1": "a box"}, 20, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("entries", "captions", "level", "problems"), SAMPLES.values(), ids=SAMPLES)
+def test_webdataset_sample_gives_an_image_and_its_caption(tmp_path, entries, captions, level, problems):
+  report = made(tmp_path, tar(tmp_path / "a.tar", *entries), None, ENGLISH, ALL)
+  assert held(report.out) == {key: {"en": [text]} for key, text in captions.items()}
+  assert next(iter(grey(report.out).values())) == level
+  if problems is not None:
+    counts = report.problems.counts
+    assert {kind: count for kind, count in counts.items() if kind != "no_captions"} == problems
 
 
 def test_webdataset_image_of_another_name_needs_the_option(tmp_path):
@@ -49,57 +63,6 @@ def test_webdataset_image_of_another_name_needs_the_option(tmp_path):
   assert where == "a.tar: 0" and "if 0.input.jpg is the picture, give --image_column=input" in what
   asked = made(tmp_path, path, None, ColumnNames("input", default_language="en"), ALL, out="asked")
   assert held(asked.out) == {"0": {"en": ["a red ball"]}}
-
-
-def test_webdataset_names_with_dots_are_counted(tmp_path):
-  entries = [
-    (f"b.{number}.{suffix}", data)
-    for number in range(3)
-    for suffix, data in (("jpg", jpeg(1)), ("txt", b"x y"))
-  ]
-  plain = [("c.v1.jpg", jpeg(9)), ("c.v1.txt", b"version one"), ("c.jpg", jpeg(2)), ("c.txt", b"a blue ball")]
-  report = made(tmp_path, tar(tmp_path / "a.tar", *entries, *plain), None, ENGLISH, ALL)
-  assert grey(report.out) == {"c": 20} and held(report.out) == {"c": {"en": ["a blue ball"]}}
-  assert report.problems.counts["dotted_name"] == 2
-  assert (
-    "b.0.jpg, b.1.jpg, b.2.jpg: a key ends at the first dot" in report.problems.examples["dotted_name"][0][1]
-  )
-
-
-@pytest.mark.parametrize("second", ["0.png", "0.jpg", "0.JPG"])
-def test_webdataset_ambiguous_images_are_counted_and_skipped(second, tmp_path):
-  path = tar(
-    tmp_path / "a.tar",
-    ("0.jpg", jpeg(1)),
-    (second, jpeg(2)),
-    ("0.txt", b"a ball"),
-    ("1.jpg", jpeg(3)),
-    ("1.txt", b"a box"),
-  )
-  report = made(tmp_path, path, None, ENGLISH, ALL)
-  assert held(report.out) == {"1": {"en": ["a box"]}} and report.problems.counts["ambiguous"] == 1
-
-
-def test_webdataset_json_with_bom_and_nan_is_read(tmp_path):
-  about = b'\xef\xbb\xbf{"caption": "a big box", "similarity": NaN, "pwatermark": [-Infinity]}'
-  path = tar(
-    tmp_path / "a.tar",
-    ("0.jpg", jpeg(1)),
-    ("0.txt", b"\xef\xbb\xbfa ball\r\n"),
-    ("1.jpg", jpeg(2)),
-    ("1.json", about),
-  )
-  report = made(tmp_path, path, None, ENGLISH, ALL)
-  assert held(report.out) == {"0": {"en": ["a ball"]}, "1": {"en": ["a big box"]}}
-  assert report.problems.counts == {"bom": 2}
-
-
-def test_webdataset_ignores_macos_files(tmp_path):
-  path = tar(
-    tmp_path / "a.tar", ("._0.jpg", b"x"), ("0.jpg", jpeg(1)), ("._0.txt", b"x"), ("0.txt", b"a ball")
-  )
-  report = made(tmp_path, path, None, ENGLISH, ALL)
-  assert held(report.out) == {"0": {"en": ["a ball"]}} and not report.problems.counts
 
 
 def test_text_files_beside_images_are_captions(tmp_path):
@@ -124,23 +87,11 @@ def test_text_files_beside_images_are_captions(tmp_path):
   }
 
 
-@pytest.mark.parametrize("kind", ["tar", "folder"])
-def test_json_over_the_size_limit_is_not_read(kind, tmp_path):
-  about = {"caption": "a ball", "exif": "x" * (1 << 20)}
-  entries = [
-    ("0.jpg", jpeg(1)),
-    ("0.json", json.dumps(about).encode()),
-    ("1.jpg", jpeg(2)),
-    ("1.txt", b"a box"),
-  ]
-  path = tmp_path / "set"
-  if kind == "tar":
-    path = tar(tmp_path / "a.tar", *entries)
-  else:
-    path.mkdir()
-    for name, data in entries:
-      (path / name).write_bytes(data)
-  assert held(made(tmp_path, path, None, ENGLISH, ALL).out) == {"1": {"en": ["a box"]}}
+def test_json_beside_an_image_over_the_size_limit_is_not_read(tmp_path):
+  for name, data in (("0.jpg", jpeg(1)), ("0.json", _LONG), *_BOX):
+    (tmp_path / "set").mkdir(exist_ok=True)
+    (tmp_path / "set" / name).write_bytes(data)
+  assert held(made(tmp_path, tmp_path / "set", None, ENGLISH, ALL).out) == {"1": {"en": ["a box"]}}
 
 
 def test_two_images_of_a_text_file_are_counted(tmp_path):

@@ -8,10 +8,9 @@ import lzma
 import zipfile
 
 import pytest
-from PIL import Image
 
-from tests.make import workbook
-from xmcap import cli
+from tests.make import images, workbook
+from tests.make.command import xmcap
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.folder import staging
 from xmcap.corpora.folder.table import ColumnNames
@@ -21,14 +20,13 @@ from xmcap.reading.references import read_references
 
 @pytest.fixture
 def photos(tmp_path):
-  (tmp_path / "images").mkdir()
   for number in range(4):
-    Image.new("RGB", (16, 12), (40 * number, 9, 9)).save(tmp_path / f"images/p{number}.jpg")
+    images.files(tmp_path / "images", f"p{number}.jpg", color=40 * number, size=(16, 12))
   return tmp_path
 
 
 @pytest.fixture
-def build(photos, capsys):
+def build(photos):
   """Builds from a file, with this text if any; returns exit code, what was printed, captions by key, and problems."""
 
   def run(name, text, *options):
@@ -37,13 +35,12 @@ def build(photos, capsys):
       text = text if isinstance(text, str) else json.dumps(text)
       (photos / name).write_text(text, "utf-8", newline="")
     common = ("--processes=1", "--splits=train:1", f"--out={out}")
-    code = cli.main(["data", "build", "folder", f"--captions={photos / name}", *common, *options])
-    said = capsys.readouterr()
+    said = xmcap("data", "build", "folder", f"--captions={photos / name}", *common, *options)
     problems = [json.loads(line) for line in _lines(out / "problems.jsonl")]
     held = {}
-    if code == 0:
+    if said.code == 0:
       held = {r.key: [(c.language, c.text) for c in r.captions] for r in records.RecordSource(out, "train")}
-    return code, said.out + said.err, held, problems
+    return said.code, said.out + said.err, held, problems
 
   return run
 
@@ -93,19 +90,58 @@ def test_caption_columns_option(build):
   assert {problem["kind"] for problem in problems} == {"no_captions"}
 
 
-@pytest.mark.parametrize("language", ["qu", "Quechua", "quz"])
-def test_quechua_spellings_in_the_language_column_and_option(build, language):
-  assert build("c.csv", f"file,language,caption\np0.jpg,{language},misi\n")[2] == {"p0": [("quz", "misi")]}
+def _coco(id, image_id):
+  return {
+    "images": [{"id": id, "file_name": "p0.jpg"}, {"id": 6, "file_name": "p1.jpg"}],
+    "annotations": [{"id": 1, "image_id": image_id, "caption": "a dog"}],
+  }
 
 
-def test_tsv_quotation_marks_are_literal(build):
-  text = 'caption\tfile\n"a" dog\tp0.jpg\n5" tall\tp1.jpg\n"open\tp2.jpg\n"whole"\tp3.jpg\n'
-  assert build("c.tsv", text, "--language=en")[2] == english('"a" dog', '5" tall', '"open', '"whole"')
+_QUECHUA = {"p0": [("quz", "misi")]}
+_FLICKR30K = """image_name| comment_number| comment
+p0.jpg| 0| A "big" dog .
+p0.jpg| 1| "Dog" .
+p1.jpg| 4   A cat .
+"""
+CAPTIONS = {
+  "Quechua as qu": ("c.csv", "file,language,caption\np0.jpg,qu,misi\n", _QUECHUA),
+  "Quechua by its name": ("c.csv", "file,language,caption\np0.jpg,Quechua,misi\n", _QUECHUA),
+  "Quechua as quz": ("c.csv", "file,language,caption\np0.jpg,quz,misi\n", _QUECHUA),
+  "literal quotation marks": (
+    "c.tsv", 'caption\tfile\n"a" dog\tp0.jpg\n5" tall\tp1.jpg\n"open\tp2.jpg\n"whole"\tp3.jpg\n',
+    english('"a" dog', '5" tall', '"open', '"whole"'),
+  ),
+  "balanced quotation marks": (
+    "c.tsv", 'caption\tfile\n"a ""red"" dog"\tp0.jpg\n"two\nlines"\tp1.jpg\n', english('a "red" dog', "two lines"),
+  ),
+  "several lines": (
+    "c.csv", 'file,en\np0.jpg,"one, two\nthree, four"\np1.jpg,b\n', english("one, two three, four", "b")
+  ),
+  "a long cell": (
+    "c.csv", f"image,caption,remark\np0.jpg,a dog,x\np1.jpg,a cat,{'a ball ' * 30_000}\n", english("a dog", "a cat")
+  ),
+  "Flickr30k": (
+    "results.csv", _FLICKR30K, {"p0": [("en", 'A "big" dog .'), ("en", '"Dog" .')], "p1": [("en", "A cat .")]}
+  ),
+  "Flickr8k": ("Flickr8k.token.txt", "p0.jpg#0\ta dog\np1.jpg#0\ta cat\n", english("a dog", "a cat")),
+  "Flickr30k's tokens": ("results_20130124.token", "p0.jpg#0\ta dog\np1.jpg#0\ta cat\n", english("a dog", "a cat")),
+  "Flickr8k-CN": ("human.txt", "p0#zhm#0 a dog\np1#zhm#0 a cat\n", english("a dog", "a cat")),
+  "Flickr8k with a header": ("captions.txt", "image,caption\np0.jpg,a dog\np1.jpg,a cat\n", english("a dog", "a cat")),
+  "an index of pandas": ("c.csv", ",file,caption\n0,p0.jpg,a dog\n1,p1.jpg,a cat\n", english("a dog", "a cat")),
+  "names with dots": (
+    "c.csv", "file,en\n22.05,a\na.v1.jpg,b\n", {"22.05": [("en", "a")], "a.v1": [("en", "b")]}
+  ),
+  **{
+    f"COCO {ids}": ("coco.json", _coco(*ids), english("a dog"))
+    for ids in [(5, "5"), ("5", 5), (5, 5.0), (5.0, "5"), (5, "0000005"), ("5.0", 5)]
+  },
+}  # fmt: skip
 
 
-def test_tsv_quotation_marks_enclose_cells_if_balanced(build):
-  text = 'caption\tfile\n"a ""red"" dog"\tp0.jpg\n"two\nlines"\tp1.jpg\n'
-  assert build("c.tsv", text, "--language=en")[2] == english('a "red" dog', "two lines")
+@pytest.mark.parametrize(("name", "content", "captions"), CAPTIONS.values(), ids=CAPTIONS)
+def test_file_gives_these_captions(build, photos, name, content, captions):
+  images.files(photos / "images", "22.05.png", "a.v1.jpg")
+  assert build(name, content, "--language=en")[2] == captions
 
 
 @pytest.mark.parametrize(
@@ -119,19 +155,6 @@ def test_tsv_quotation_marks_enclose_cells_if_balanced(build):
 def test_csv_unclosed_quotation_mark_names_the_line(build, text, line):
   code, said, _, _ = build("c.csv", text)
   assert code == 2 and f"c.csv, line {line}: " in said and "quot" in said
-
-
-def test_csv_caption_of_several_lines(build):
-  text = 'file,en\np0.jpg,"one, two\nthree, four"\np1.jpg,b\n'
-  assert build("c.csv", text)[2] == english("one, two three, four", "b")
-
-
-def test_flickr30k_table_is_read(build):
-  text = (
-    'image_name| comment_number| comment\np0.jpg| 0| A "big" dog .\np0.jpg| 1| "Dog" .\np1.jpg| 4   A cat .\n'
-  )
-  _, _, captions, _ = build("results.csv", text, "--language=en")
-  assert captions == {"p0": [("en", 'A "big" dog .'), ("en", '"Dog" .')], "p1": [("en", "A cat .")]}
 
 
 @pytest.mark.parametrize(
@@ -157,15 +180,6 @@ def test_conversations_jsonl_is_read(build):
   assert [p["where"] for p in problems if p["kind"] == "several_answers"] == ["blip.json[2]"]
 
 
-@pytest.mark.parametrize("ids", [(5, "5"), ("5", 5), (5, 5.0), (5.0, "5"), (5, "0000005"), ("5.0", 5)])
-def test_coco_image_ids_match_across_types(build, ids):
-  document = {
-    "images": [{"id": ids[0], "file_name": "p0.jpg"}, {"id": 6, "file_name": "p1.jpg"}],
-    "annotations": [{"id": 1, "image_id": ids[1], "caption": "a dog"}],
-  }
-  assert build("coco.json", document, "--language=en")[2] == english("a dog")
-
-
 def test_unknown_coco_image_ids_are_counted(build):
   document = {
     "images": [{"id": "05", "file_name": "p0.jpg"}, {"id": "5", "file_name": "p1.jpg"}],
@@ -179,9 +193,7 @@ def test_unknown_coco_image_ids_are_counted(build):
 
 
 def test_ambiguous_image_name_in_two_folders(build, photos):
-  for folder in ("cats", "dogs"):
-    (photos / "images" / folder).mkdir()
-    Image.new("RGB", (16, 12)).save(photos / f"images/{folder}/0.jpg")
+  images.files(photos / "images", "cats/0.jpg", "dogs/0.jpg")
   text = "file,en\n0.jpg,a\ncats/0.jpg,b\np0.jpg,c\n"
   _, said, _, problems = build("c.csv", text)
   same = [problem for problem in problems if problem["kind"] == "same_name"]
@@ -189,12 +201,6 @@ def test_ambiguous_image_name_in_two_folders(build, photos):
     ("c.csv, line 2", "0.jpg may be cats/0.jpg or dogs/0.jpg")
   ]
   assert "missing:" not in said
-
-
-def test_image_names_with_dots_are_found(build, photos):
-  for name in ("22.05.png", "a.v1.jpg"):
-    Image.new("RGB", (16, 12)).save(photos / "images" / name)
-  assert set(build("c.csv", "file,en\n22.05,a\na.v1.jpg,b\n")[2]) == {"22.05", "a.v1"}
 
 
 def test_captions_with_lost_letters_are_counted(build):
@@ -276,14 +282,6 @@ def test_vocabulary_option_refuses_invalid_sizes(build, size, words):
 def test_vocabulary_is_smaller_for_little_text(build):
   code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", "--vocabulary=train:9999")
   assert code == 0 and " tokens; the text of train has no more\n" in said
-
-
-def test_csv_with_a_long_cell_is_read(build):
-  text = "a ball " * 30_000
-  code, said, held, problems = build(
-    "c.csv", f"image,caption,remark\np0.jpg,a dog,x\np1.jpg,a cat,{text}\n", "--language=en"
-  )
-  assert code == 0 and held == english("a dog", "a cat"), said
 
 
 _TEXTS = ["a dog on a mat", "two cats play", "one red house", "a man walks"]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.corpora import coco_cn_release as releases
 from tests.corpora.building import builds
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.corpora.building import annotations, tag_labels
 from xmcap.corpora.releases import coco_cn_lines
 from xmcap.data import records
@@ -22,9 +22,7 @@ def images(tmp_path_factory):
 
 
 def build(release, out, *options):
-  return cli.main(
-    ["data", "build", "coco_cn", f"--release={release}", f"--out={out}", "--processes=1", *options]
-  )
+  return xmcap("data", "build", "coco_cn", f"--release={release}", f"--out={out}", "--processes=1", *options)
 
 
 def found(out):
@@ -38,11 +36,11 @@ def problems(out):
   }
 
 
-def test_coco_cn_later_version_becomes_records(tmp_path, images, capsys):
+def test_coco_cn_later_version_becomes_records(tmp_path, images):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   english = releases.write_english(tmp_path / "captions_train2014.json")
-  assert build(release, tmp_path / "out", f"--images={images}", f"--english={english}") == 0
-  assert "no problems with the release" in capsys.readouterr().out
+  result = build(release, tmp_path / "out", f"--images={images}", f"--english={english}")
+  result.succeeded("no problems with the release")
   by_split = found(tmp_path / "out")
   assert {split: [record.key for record in held] for split, held in by_split.items()} == releases.SPLITS
   first, test = by_split["train"][0], by_split["test"][0]
@@ -62,10 +60,8 @@ def test_coco_cn_later_version_becomes_records(tmp_path, images, capsys):
 
 def test_coco_cn_version_1805_has_no_machine_translation(tmp_path, images):
   release = releases.write_archive(tmp_path / "coco-cn-version1805.zip", releases.plain("1805"))
-  assert (
-    build(release, tmp_path / "out", f"--images={images / 'train2014'}", f"--images={images / 'val2014'}")
-    == 0
-  )
+  folders = [f"--images={images / name}" for name in ("train2014", "val2014")]
+  build(release, tmp_path / "out", *folders).succeeded()
   by_split = found(tmp_path / "out")
   assert [caption.source for caption in by_split["val"][0].captions] == ["human"]
   assert len(by_split["test"][0].captions) == 6
@@ -78,7 +74,7 @@ def test_coco_cn_archive_equals_folder(tmp_path, images, version):
   (tmp_path / "downloads").mkdir()
   releases.write_archive(tmp_path / "downloads" / f"coco-cn-version{version}.tar.gz", files)
   for release in (folder, tmp_path / "downloads"):
-    assert build(release, tmp_path / f"of_{release.name}", f"--images={images}") == 0
+    build(release, tmp_path / f"of_{release.name}", f"--images={images}").succeeded()
   assert found(tmp_path / "of_folder") == found(tmp_path / "of_downloads")
   _, counts = problems(tmp_path / "of_downloads")
   assert counts == {"apple_double": len(files.texts)}
@@ -90,7 +86,7 @@ def test_coco_cn_faults_are_counted_and_isolated(tmp_path, images, version):
   release = releases.write_folder(tmp_path / "release", files)
   whole = releases.write_folder(tmp_path / "whole", releases.plain(version))
   for name, path in (("trapped", release), ("plain", whole)):
-    assert build(path, tmp_path / name, f"--images={images}") == 0
+    build(path, tmp_path / name, f"--images={images}").succeeded()
   lines, counts = problems(tmp_path / "trapped")
   assert counts == planted
   assert {"kind": "other_split", "where": "coco-cn_train.txt, line 31", "what": f"{releases.SPLITS['test'][0]} is in test"} in lines  # fmt: skip  # noqa: E501
@@ -103,43 +99,44 @@ def test_coco_cn_faults_are_counted_and_isolated(tmp_path, images, version):
 def test_coco_cn_tag_outside_the_labels_is_counted_and_used(tmp_path, images):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   (tmp_path / "labels.txt").write_text("狗\n草地\n")
-  assert build(release, tmp_path / "out", f"--images={images}", f"--labels={tmp_path / 'labels.txt'}") == 0
+  build(release, tmp_path / "out", f"--images={images}", f"--labels={tmp_path / 'labels.txt'}").succeeded()
   lines, counts = problems(tmp_path / "out")
   assert counts == {"unknown_tag": 19} and lines[0]["what"] == "小狗"
   assert found(tmp_path / "out")["train"][1].tags_by_language == {"zh": ["狗", "草地", "小狗"]}
 
 
-def test_coco_cn_on_bad_stop_ends_at_the_first_problem(tmp_path, images, capsys):
+def test_coco_cn_on_bad_stop_ends_at_the_first_problem(tmp_path, images):
   files, _ = releases.trapped()
   release = releases.write_folder(tmp_path / "release", files, apple_double=True)
-  assert build(release, tmp_path / "out", f"--images={images}", "--on_bad=stop") == 1
-  assert "coco-cn_train.txt, line 32: COCO_train2014_000000000001 (duplicate_line)" in capsys.readouterr().err
+  result = build(release, tmp_path / "out", f"--images={images}", "--on_bad=stop")
+  result.refused("coco-cn_train.txt, line 32: COCO_train2014_000000000001 (duplicate_line)", code=1)
 
 
 def test_coco_cn_on_bad_stop_ignores_macos_files(tmp_path, images):
   release = releases.write_archive(tmp_path / "release.tar.gz", releases.plain())
-  assert build(release, tmp_path / "out", f"--images={images}", "--on_bad=stop") == 0
+  build(release, tmp_path / "out", f"--images={images}", "--on_bad=stop").succeeded()
 
 
 def test_coco_cn_missing_images_are_counted(tmp_path, images):
   release = releases.write_folder(tmp_path / "release", releases.plain())
-  assert build(release, tmp_path / "out", f"--images={images / 'train2014'}") == 1  # none of val's are there
+  build(release, tmp_path / "out", f"--images={images / 'train2014'}").refused(
+    code=1
+  )  # none of val's are there
   release = releases.plain()
   release.texts["coco-cn_val.txt"] = "\n".join(releases.SPLITS["train"][5:7])
   release.texts["coco-cn_train.txt"] = "COCO_val2014_000000424243\n" + "\n".join(releases.SPLITS["train"][:5])
   folder = releases.write_folder(tmp_path / "other", release)
-  assert build(folder, tmp_path / "other_out", f"--images={images}") == 0
+  build(folder, tmp_path / "other_out", f"--images={images}").succeeded()
   lines, _ = problems(tmp_path / "other_out")
   assert {"kind": "missing", "where": "COCO_val2014_000000424243", "what": "coco-cn_train.txt"} in lines
 
 
-def test_coco_cn_no_images_writes_references_and_tags(tmp_path, capsys):
+def test_coco_cn_no_images_writes_references_and_tags(tmp_path):
   files, planted = releases.trapped()
   release = releases.write_archive(tmp_path / "release.tar.gz", files)
   out = tmp_path / "out"
-  assert build(release, out, "--no_images") == 0
-  said = capsys.readouterr().out
-  assert "test: 5 pictures with 30 captions, and 10 machine translations" in said and "no_sentence" in said
+  counted = "test: 5 pictures with 30 captions, and 10 machine translations"
+  build(release, out, "--no_images").succeeded(counted, "no_sentence")
   _, counts = problems(out)
   assert counts == {**planted, "apple_double": len(files.texts)}
   lines = [json.loads(line) for line in (out / "test" / "captions.jsonl").read_text().splitlines()]
@@ -167,8 +164,8 @@ def test_coco_cn_interrupted_build_without_images_resumes(tmp_path, monkeypatch)
     with pytest.raises(ZeroDivisionError):
       build(release, tmp_path / "out", "--no_images")
   (tmp_path / "out/train/.captions.jsonl.7.incomplete").touch()  # as a kill leaves it
-  assert build(release, tmp_path / "out", "--no_images") == 0
-  assert build(release, tmp_path / "whole", "--no_images") == 0
+  build(release, tmp_path / "out", "--no_images").succeeded()
+  build(release, tmp_path / "whole", "--no_images").succeeded()
   assert builds.differing(tmp_path / "out", tmp_path / "whole") == []
 
 
@@ -191,27 +188,23 @@ def test_coco_cn_word_is_split_at_its_last_colon(token, word, part):
     (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is already on line 1"),
   ],
 )
-def test_coco_cn_usage_errors_are_one_line(tmp_path, capsys, arguments, message):
+def test_coco_cn_usage_errors_are_one_line(tmp_path, arguments, message):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   (tmp_path / "empty").mkdir()
   (tmp_path / "labels.txt").write_text("狗\n狗\n")
   arguments = [word.format(empty=tmp_path / "empty", labels=tmp_path / "labels.txt") for word in arguments]
-  assert build(release, tmp_path / "out", *arguments) == 2
-  error = capsys.readouterr().err.splitlines()[-1]
-  assert message in error and error.startswith("xmcap: error: ")
+  build(release, tmp_path / "out", *arguments).refused(message)
 
 
-def test_coco_cn_incomplete_or_mixed_release_is_refused(tmp_path, capsys):
+def test_coco_cn_incomplete_or_mixed_release_is_refused(tmp_path):
   files = releases.plain()
   both = tmp_path / "both"
   releases.write_folder(both / "a", files)
   releases.write_folder(both / "b", releases.plain("1805"))
-  assert build(both, tmp_path / "out", "--no_images") == 2
-  assert "have one name: name the folder of one version" in capsys.readouterr().err
+  build(both, tmp_path / "out", "--no_images").refused("have one name: name the folder of one version")
   del files.texts["coco-cn_val.txt"]
   part = releases.write_folder(tmp_path / "part", files)
-  assert build(part, tmp_path / "out2", "--no_images") == 2
-  assert "has no coco-cn_val.txt" in capsys.readouterr().err
+  build(part, tmp_path / "out2", "--no_images").refused("has no coco-cn_val.txt")
 
 
 _FIRST, _SECOND = releases.SPLITS["val"][0], releases.SPLITS["train"][0]
@@ -219,11 +212,11 @@ _FIRST, _SECOND = releases.SPLITS["val"][0], releases.SPLITS["train"][0]
 _EXTENSION = f"{_FIRST}#0\t一只黑狗\n{_SECOND}#0\t三只猫。\n{_FIRST}#1\t狗在奔跑\nno id\t狗\n"
 
 
-def test_coco_cn_extension_file_builds_a_corpus(tmp_path, images, capsys):
+def test_coco_cn_extension_file_builds_a_corpus(tmp_path, images):
   release = tmp_path / coco_cn_lines.EXTENSION
   release.write_text(_EXTENSION, encoding="utf-8")
-  assert build(release, tmp_path / "out", f"--images={images}") == 0
-  assert "COCO-CN, version icap2020: 2 pictures for train" in (said := capsys.readouterr()).err + said.out
+  result = build(release, tmp_path / "out", f"--images={images}")
+  result.succeeded("COCO-CN, version icap2020: 2 pictures for train")
   first, second = records.RecordSource(tmp_path / "out", "train")
   assert (first.key, second.key) == (_FIRST, _SECOND)  # in the order of the file
   assert (
@@ -231,21 +224,17 @@ def test_coco_cn_extension_file_builds_a_corpus(tmp_path, images, capsys):
   )
   assert first.image == releases.picture(30)
   assert problems(tmp_path / "out")[1] == {"missing_field": 1}
-  assert build(tmp_path, tmp_path / "texts", "--no_images") == 0  # the folder that has it
+  build(tmp_path, tmp_path / "texts", "--no_images").succeeded()  # the folder that has it
   assert {path.name for path in (tmp_path / "texts/train").iterdir()} == {"captions.jsonl"}
-  capsys.readouterr()
-  assert cli.main(["data", "stats", str(tmp_path / "out")]) == 0
-  assert "4,573" in (told := capsys.readouterr().out) and "20,341" not in told
+  assert "20,341" not in xmcap("data", "stats", tmp_path / "out").succeeded("4,573").out
 
 
-def test_coco_cn_extension_beside_a_release_is_not_read(tmp_path, capsys):
+def test_coco_cn_extension_beside_a_release_is_not_read(tmp_path):
   files = releases.plain()
   files.texts[coco_cn_lines.EXTENSION] = _EXTENSION
   release = releases.write_folder(tmp_path / "release", files)
-  assert build(release, tmp_path / "out", "--no_images") == 0
-  said = capsys.readouterr()
-  assert f"{coco_cn_lines.EXTENSION} is not read: build it apart" in said.err + said.out
-  assert "train: 30 pictures" in said.out
+  ignored = f"{coco_cn_lines.EXTENSION} is not read: build it apart"
+  build(release, tmp_path / "out", "--no_images").succeeded(ignored, "train: 30 pictures")
 
 
 def test_coco_cn_scores_among_tags_are_no_tags(tmp_path):
@@ -255,15 +244,14 @@ def test_coco_cn_scores_among_tags_are_no_tags(tmp_path):
   files.texts[tags] = files.texts[tags].replace(f"{first} 狗 草地", f"{first} 狗 0.93 草地 0.2", 1)
   files.texts[tags] = files.texts[tags].replace(f"{second} 狗", f"{second} 2 狗", 1)
   release = releases.write_folder(tmp_path / "release", files)
-  assert build(release, tmp_path / "out", "--no_images") == 0
+  build(release, tmp_path / "out", "--no_images").succeeded()
   lines, counts = problems(tmp_path / "out")
   assert counts == {"missing_field": 1, "number_tag": 1} and "a tagger's scores" in lines[0]["what"]
   held = json.loads((tmp_path / "out/train/tags.jsonl").read_text().splitlines()[0])
   assert held == {"image/key": second, "language": "zh", "tags": ["2", "狗", "草地", "小狗"]}
 
 
-def test_coco_cn_truncated_archive_is_refused(tmp_path, capsys):
+def test_coco_cn_truncated_archive_is_refused(tmp_path):
   archive = releases.write_archive(tmp_path / "release.tar.gz", releases.plain())
   archive.write_bytes(archive.read_bytes()[:-100])
-  assert build(archive, tmp_path / "out", "--no_images") == 1
-  assert "release.tar.gz" in capsys.readouterr().err
+  build(archive, tmp_path / "out", "--no_images").refused("release.tar.gz", code=1)

@@ -78,19 +78,19 @@ def test_tfds_reads_the_written_metadata_alike(written):
 
 
 @pytest.mark.parametrize(
-  "template",
+  ("template", "shards"),
   [
-    "",
-    "{SPLIT}.{FILEFORMAT}-{SHARD_INDEX}",
-    "{DATASET}_{SPLIT}-{SHARD_INDEX}-{NUM_SHARDS}.data",
-    "a-{SHARD_X_OF_Y}-{SPLIT}",
-    "{SHARD_INDEX}{SPLIT}",
+    ("", 3),
+    ("{SPLIT}.{FILEFORMAT}-{SHARD_INDEX}", 3),
+    ("{DATASET}_{SPLIT}-{SHARD_INDEX}-{NUM_SHARDS}.data", 3),
+    ("a-{SHARD_X_OF_Y}-{SPLIT}", 100_001),  # the numbers have more than five digits
+    ("{SHARD_INDEX}{SPLIT}", 3),
   ],
 )
-def test_names_of_files_follow_the_template(written, template):
+def test_names_of_files_follow_the_template(written, template, shards):
   path = written / "dataset_info.json"
   info = json.loads(path.read_text())
-  info["splits"].append({"name": "many", "shardLengths": [1] * 100_001, "numBytes": 5})
+  info["splits"].append({"name": "many", "shardLengths": [1] * shards, "numBytes": 5})
   for split in info["splits"]:
     split["filepathTemplate"] = template
   if not template:
@@ -190,11 +190,19 @@ def test_split_range_with_two_units_is_refused(written):
     ({"splits": [{"name": "a", "shardLengths": [1], "filepathTemplate": "{SPLIT.x}"}]}, "is unknown"),
     ({"splits": [{"name": "a", "shardLengths": [1e30]}]}, "shardLengths"),
     ({"splits": [{"name": "a", "numBytes": "many"}]}, "numBytes"),
+    (
+      {"splits": [{"name": "a", "shardLengths": [1], "filepathTemplate": "{FILEFORT}"}]},
+      "Could not format template",
+    ),
+    ({"splits": 1}, ""),
+    ("{", ""),
+    ("[" * 100_000, ""),
+    ("null", ""),
   ],
 )
 def test_damaged_metadata_is_one_line(written, change, reason):
   path = written / "dataset_info.json"
-  path.write_text(json.dumps(json.loads(path.read_text()) | change))
+  path.write_text(change if isinstance(change, str) else json.dumps(json.loads(path.read_text()) | change))
   with pytest.raises(XmcapError, match=f"^cannot read .*dataset_info.json: .*{reason}") as caught:
     tfds_metadata.read(written)
   assert "\n" not in str(caught.value)
