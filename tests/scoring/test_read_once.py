@@ -11,6 +11,8 @@ import zipfile
 
 import pytest
 
+from tests.make import files
+from tests.make.command import xmcap
 from tests.scoring import release
 from xmcap.errors import UsageError
 from xmcap.reading import inputs
@@ -24,26 +26,11 @@ _LAYOUTS = {
 }
 
 
-def _score(tmp_path, references, predictions, *options, **more):
-  words = [
-    "-m",
-    "xmcap.cli",
-    "score",
-    f"--out={tmp_path / 'out'}",
-    "--only_tables",
-    "--no_health",
-    "--tokenizer=char",
-    *options,
-  ]
-  command = " ".join(map(shlex.quote, [sys.executable, *words]))
-  done = subprocess.run(
-    ["bash", "-c", f"{command} --references={references} --predictions={predictions}"],
-    capture_output=True,
-    timeout=120,
-    **more,
-  )
-  assert done.returncode == 0, done.stderr.decode()
-  return json.loads((tmp_path / "out" / "table.json").read_text())
+def _score(tmp_path, references, predictions, *options):
+  out = tmp_path / "out"
+  argv = [f"--out={out}", "--only_tables", "--no_health", "--tokenizer=char", *options]
+  xmcap("score", f"--references={references}", f"--predictions={predictions}", *argv).succeeded()
+  return json.loads((out / "table.json").read_text())
 
 
 @pytest.fixture
@@ -76,14 +63,32 @@ def pipe(tmp_path):
 def test_score_of_named_pipes_equals_files(tmp_path, pipe, layout):
   references, predictions, options = _LAYOUTS[layout]
   assert len(references) > 65536  # more than a pipe holds
-  (tmp_path / "r").write_text(references)
-  (tmp_path / "p").write_text(predictions)
-  wanted = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
-  assert next(iter(wanted["languages"].values()))["images"] == 400
-  assert _score(tmp_path, f"<(cat {tmp_path}/r)", pipe("p.pipe", predictions.encode()), *options) == wanted
-  assert _score(tmp_path, pipe("r.pipe", references.encode()), f"<(cat {tmp_path}/p)", *options) == wanted
-  with open(tmp_path / "p", "rb") as file:
-    assert _score(tmp_path, tmp_path / "r", "/dev/stdin", *options, stdin=file) == wanted
+  files.text(tmp_path / "r", references)
+  files.text(tmp_path / "p", predictions)
+  expected = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
+  assert next(iter(expected["languages"].values()))["images"] == 400
+  pipes = pipe("r.pipe", references.encode()), pipe("p.pipe", predictions.encode())
+  assert _score(tmp_path, *pipes, *options) == expected
+
+
+def test_score_reads_process_substitution_and_standard_input(tmp_path):
+  references, predictions, options = _LAYOUTS["plain"]
+  files.text(tmp_path / "r", references)
+  files.text(tmp_path / "p", predictions)
+  expected = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
+  words = [
+    sys.executable,
+    "-m",
+    "xmcap.cli",
+    "score",
+    "--out=out",
+    "--only_tables",
+    "--no_health",
+    "--tokenizer=char",
+  ]
+  command = f"{shlex.join(words)} --references=<(cat r) --predictions=/dev/stdin < p"
+  subprocess.run(["bash", "-c", command], check=True, capture_output=True, cwd=tmp_path)
+  assert json.loads((tmp_path / "out/table.json").read_text()) == expected
 
 
 def test_pipes_for_subset_and_document_frequencies(tmp_path, pipe):

@@ -131,14 +131,14 @@ def test_scores_npz_with_a_duplicate_array_is_refused(capsys, written, folder):
   _refused(capsys, written, folder, "'en/cider.npy' is not a plain array of scores, or occurs twice")
 
 
-def test_scores_npz_zip_bomb_is_refused(capsys, written, folder):
+def test_scores_npz_zip_bomb_is_refused(capsys, written, folder, monkeypatch):
+  monkeypatch.setattr(statistics_file, "MAX_BYTES", 2 << 20)
   with (
     zipfile.ZipFile(folder / "scores.npz", "a", zipfile.ZIP_DEFLATED) as archive,
     archive.open("de/cider.npy", "w", force_zip64=True) as member,
   ):
-    for _ in range(600):
-      member.write(bytes(1 << 20))
-  _refused(capsys, written, folder, "over 512 MiB of them")
+    member.write(bytes(3 << 20))
+  _refused(capsys, written, folder, "over 2 MiB of them")
 
 
 def test_scores_npz_with_too_many_arrays_is_refused(capsys, written, folder):

@@ -74,7 +74,9 @@ def test_temporary_folder_that_cannot_be_written_is_one_line(java, tmp_path, mon
     tokenizers.get("coco", "en").tokenize(["A dog."])
 
 
-@pytest.mark.parametrize("code", ["en", "ru", "th", "zh"])
+@pytest.mark.parametrize(
+  "code", ["en", *(pytest.param(code, marks=pytest.mark.full) for code in ("ru", "th", "zh"))]
+)
 def test_the_protocol_of_paligemma_equals_pycocoevalcap(java, code):
   """pycocoevalcap 1.2: `PTBTokenizer` on references and predictions in the order of the file, then `Cider`."""
   from pycocoevalcap.cider.cider import Cider

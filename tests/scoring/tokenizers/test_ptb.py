@@ -49,6 +49,7 @@ def test_odd_captions_equal_pycocoevalcap(ptb):
   assert ptb.tokenize(_ODD) == _expected(_ODD)
 
 
+@pytest.mark.full  # the odd captions have all that these have
 @pytest.mark.skipif(not _MULTI30K.exists(), reason="needs shared/multi30k")
 def test_real_captions_equal_pycocoevalcap(ptb):
   texts = [
