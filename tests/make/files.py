@@ -31,6 +31,13 @@ def jsonl(path, *rows: object) -> pathlib.Path:
   return lines(path, *(json_module.dumps(row, ensure_ascii=False) for row in rows))
 
 
+def write(path, content) -> pathlib.Path:
+  """Writes text or bytes as they are, lists to .jsonl as JSON lines, and everything else as JSON."""
+  if isinstance(content, str | bytes):
+    return text(path, content)
+  return jsonl(path, *content) if pathlib.Path(path).suffix == ".jsonl" else json(path, content)
+
+
 def csv(path, *rows: Iterable[object], delimiter: str = ",") -> pathlib.Path:
   """Writes CSV with LF; the first row is the header."""
   table = io.StringIO()
