@@ -1,9 +1,11 @@
-"""Files of text as tests write them. Each function makes the folders above the file and returns its path."""
+"""Files of text, and archives, as tests write them. Functions make the folders above a file and return its path."""
 
 import csv as csv_module
 import io
 import json as json_module
 import pathlib
+import tarfile
+import zipfile
 from collections.abc import Iterable, Mapping
 
 Captions = Mapping[object, Mapping[str, object]]
@@ -84,3 +86,24 @@ def coco(path, texts: Mapping[object, Iterable[str]]) -> pathlib.Path:
 def coco_results(path, texts: Mapping[object, str]) -> pathlib.Path:
   """Writes COCO's results: image -> caption."""
   return json(path, [{"image_id": image, "caption": caption} for image, caption in texts.items()])
+
+
+def zipped(path, members: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> pathlib.Path:
+  """Writes a zip archive; members: name -> content."""
+  with zipfile.ZipFile(path, "w", method) as archive:
+    for name, content in members.items():
+      archive.writestr(zipfile.ZipInfo(name), content, method)
+  return pathlib.Path(path)
+
+
+def tarred(path, *entries: tuple[str, bytes] | tarfile.TarInfo, mode="w") -> pathlib.Path:
+  """Writes a tar archive; entries: (name, content), or the header of a link or device."""
+  with tarfile.open(path, mode) as archive:
+    for entry in entries:
+      if isinstance(entry, tarfile.TarInfo):
+        archive.addfile(entry)
+      else:
+        header = tarfile.TarInfo(entry[0])
+        header.size = len(entry[1])
+        archive.addfile(header, io.BytesIO(entry[1]))
+  return pathlib.Path(path)

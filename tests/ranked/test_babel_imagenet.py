@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
 
+from tests.make.command import xmcap
+from tests.ranked.tables import table
 from tests.scoring import embeddings
-from xmcap import cli, digests, languages, papers
+from xmcap import digests, languages, papers
 from xmcap.errors import UsageError
 from xmcap.papers import babel_imagenet_languages
 from xmcap.ranked import openai_english, prompts, ranks, retrieval_sets, zero_shot
@@ -81,31 +83,30 @@ raise SystemExit("is never run")
 """
 
 
-def test_babel_imagenet_english_labels_are_parsed_without_execution(tmp_path, all_languages, capsys):
+def test_babel_imagenet_english_labels_are_parsed_without_execution(tmp_path, all_languages):
   code, out = tmp_path / "babel_imagenet.py", tmp_path / "out" / "labels.json"
   code.write_text(ENGLISH.format(names=", ".join(f'"thing {i}"' for i in range(1000))))
   (tmp_path / "p.json").write_text(json.dumps({"EN": ["a  {} "], "ZH_YUE": [" {} "]}))
   options = [f"--labels={all_languages}", f"--english={code}", f"--prompts={tmp_path / 'p.json'}"]
-  assert cli.main(["data", "labels", *options, f"--out={out}"]) == 0
-  assert "101 languages" in capsys.readouterr().out
+  xmcap("data", "labels", *options, f"--out={out}").succeeded("101 languages")
   assert zero_shot.read_labels(out)["en"].names[:2] == ("thing 0", "thing 1")
   assert prompts.read_prompts(out.parent / "prompts.json") == {
     "en": ("a bad photo of a {}.", "itap of my {}."), "yue": ("{}",),
   }  # fmt: skip
   assert openai_english.note(zero_shot.read_labels(out)["en"].names)
   code.write_text("names = ['a', 'b']")
-  assert cli.main(["data", "labels", *options, f"--out={out}"]) == 2
-  assert "has 0 lists of 1,000 names and 0 of templates" in capsys.readouterr().err
+  xmcap("data", "labels", *options, f"--out={out}").refused("has 0 lists of 1,000 names and 0 of templates")
 
 
-def test_babel_labels_are_read_by_zero_shot(tmp_path, capsys):
+def test_babel_labels_are_read_by_zero_shot(tmp_path):
   header = "language\tlemma\tsource\tmachine_translated\tsynset\n"
   rows = [f"{code}\tx{n}{code}\tWIKI\tfalse\tn0144076{n}" for code in ("EN", "ZH_YUE", "QQX") for n in (4, 5)]
   (tmp_path / "senses.tsv").write_text(header + "\n".join(rows))
   (tmp_path / "wnids.txt").write_text("n01440764\nn01440765\n")
   options = [f"--senses={tmp_path / 'senses.tsv'}", f"--wnids={tmp_path / 'wnids.txt'}", "--least=2"]
-  assert cli.main(["data", "labels", *options, f"--out={tmp_path / 'labels.json'}"]) == 0
-  assert "no language has this code: QQX" in capsys.readouterr().out
+  xmcap("data", "labels", *options, f"--out={tmp_path / 'labels.json'}").succeeded(
+    "no language has this code: QQX"
+  )
   assert zero_shot.read_labels(tmp_path / "labels.json").keys() == {"en", "yue"}
 
 
@@ -147,8 +148,8 @@ def test_retrieval_first_captions_and_empty_captions(tmp_path):
   tables_of = {}
   for kind in ("all", "first"):
     out = tmp_path / kind
-    assert cli.main(["score", "retrieval", *options, f"--captions_per_image={kind}", f"--out={out}"]) == 0
-    tables_of[kind] = json.loads((out / "table.json").read_text())
+    xmcap("score", "retrieval", *options, f"--captions_per_image={kind}", f"--out={out}").succeeded()
+    tables_of[kind] = table(out)
     assert f"captions_per_image:{kind}" in tables_of[kind]["signature"]
     assert any("captions that are empty" in note and "de 1" in note for note in tables_of[kind]["notes"])
   assert [held["languages"]["de"]["captions"] for held in tables_of.values()] == [13, 12]
@@ -171,7 +172,7 @@ def test_retrieval_preset_of_xm3600_has_261375_captions():
   assert sum(captions.values()) == 261_375 and captions.keys() == languages.LANGUAGES.keys()
 
 
-def test_zero_shot_table_shows_the_papers_models(tmp_path, all_languages, capsys):
+def test_zero_shot_table_shows_the_papers_models(tmp_path, all_languages):
   labels = zero_shot.read_labels(all_languages, ("de", "xh", "en"))
   rng = np.random.default_rng(0)
   (tmp_path / "texts").mkdir()
@@ -190,40 +191,41 @@ def test_zero_shot_table_shows_the_papers_models(tmp_path, all_languages, capsys
     "--fixed_classes=0",
   ]
   run = ["score", "zero-shot", *options]
-  assert cli.main([*run, "--baseline=paper", f"--out={tmp_path / 'a'}"]) == 0
-  rows = json.loads((tmp_path / "a/table.json").read_text())["published"]
+  xmcap(*run, "--baseline=paper", f"--out={tmp_path / 'a'}").succeeded()
+  rows = table(tmp_path / "a")["published"]
   cells = next(row for row in papers.read("babel_imagenet_tables8_9") if row["lang"] == "xh")
   assert len(rows) == 12 and all(row["table"] == "8, 9" for row in rows)
   assert {row["model"]: round(100 * row["xh"], 2) for row in rows} == {
     model: float(score) for model, score in cells.items() if model != "lang"
   }
-  assert cli.main([*run, "--baseline=mSigLIP", f"--out={tmp_path / 'b'}"]) == 0
-  beside = json.loads((tmp_path / "b/table.json").read_text())["beside"]
+  xmcap(*run, "--baseline=mSigLIP", f"--out={tmp_path / 'b'}").succeeded()
+  beside = table(tmp_path / "b")["beside"]
   assert next(iter(beside.values()))["xh"] == pytest.approx(float(cells["mSigLIP"]) / 100)
-  assert cli.main([*run, "--baseline=mine", f"--out={tmp_path / 'c'}"]) == 2
-  assert "no folder and no model of the paper; there are AltCLIP" in capsys.readouterr().err
+  xmcap(*run, "--baseline=mine", f"--out={tmp_path / 'c'}").refused(
+    "no folder and no model of the paper; there are AltCLIP"
+  )
   others = embeddings.zero_shot(tmp_path / "other")
-  assert cli.main(["score", "zero-shot", *others, "--baseline=paper", f"--out={tmp_path / 'd'}"]) == 2
-  assert "not those of Babel-ImageNet's labels" in capsys.readouterr().err
+  xmcap("score", "zero-shot", *others, "--baseline=paper", f"--out={tmp_path / 'd'}").refused(
+    "not those of Babel-ImageNet's labels"
+  )
 
 
 @pytest.mark.parametrize(
   "name, printed, count", [("xflickrco", 0.67, 88), ("xm3600", 0.75, 374), ("xtd", 0.66, 121)]
 )
 def test_score_correlation_reproduces_figure_3_of_the_paper(tmp_path, name, printed, count):
-  assert cli.main(["score", "correlation", f"--paper={name}", f"--out={tmp_path}"]) == 0
+  xmcap("score", "correlation", f"--paper={name}", f"--out={tmp_path}").succeeded()
   pearson = (tmp_path / "correlation.csv").read_text().splitlines()[1].split(",")
   assert (pearson[0], round(float(pearson[1]), 2), int(pearson[-1])) == ("pearson", printed, count)
 
 
-def test_score_correlation_of_models_and_its_refusals(tmp_path, capsys):
+def test_score_correlation_of_models_and_its_refusals(tmp_path):
   zero = embeddings.zero_shot(tmp_path / "z")
-  assert cli.main(["score", "zero-shot", *zero, f"--out={tmp_path / 'zs'}"]) == 0
+  xmcap("score", "zero-shot", *zero, f"--out={tmp_path / 'zs'}").succeeded()
   texts = {"images": list(range(12)), "captions": {"de": [["a"]] * 12, "en": [["a"]] * 12}}
-  assert cli.main(["score", "retrieval", *_retrieval(tmp_path / "t", texts), f"--out={tmp_path / 'rt'}"]) == 0
+  xmcap("score", "retrieval", *_retrieval(tmp_path / "t", texts), f"--out={tmp_path / 'rt'}").succeeded()
   run = ["score", "correlation", f"--out={tmp_path / 'out'}", f"--zero_shot={tmp_path / 'zs'}"]
-  assert cli.main([*run, f"--retrieval={tmp_path / 'rt'}"]) == 0
+  xmcap(*run, f"--retrieval={tmp_path / 'rt'}").succeeded()
   assert (tmp_path / "out/points.csv").read_text().splitlines()[1].startswith("zs,de,")
-  assert cli.main(run) == 2 and "1 folders and --retrieval 0" in capsys.readouterr().err
-  assert cli.main([*run, f"--retrieval={tmp_path / 'zs'}"]) == 2
-  assert "its table has no t2i_r1" in capsys.readouterr().err
+  xmcap(*run).refused("1 folders and --retrieval 0")
+  xmcap(*run, f"--retrieval={tmp_path / 'zs'}").refused("its table has no t2i_r1")
