@@ -35,12 +35,8 @@ def test_meteor_is_marked_in_table_and_signature(statistics, monkeypatch):
   assert "|metric.meteor:meteor-1.5,pycocoevalcap-" in table.signature
 
 
-def test_english_only_and_not_among_all():
+def test_meteor_is_not_among_all():
   assert "meteor" not in parse("all")
-  with pytest.raises(
-    UsageError, match="metric 'meteor' is for en only, not for th; score only --languages=en"
-  ):
-    score({"1": {"en": ["a"], "th": ["a"]}}, {"1": {"en": "a", "th": "a"}}, metrics="meteor")
 
 
 @needs_java

@@ -1,6 +1,5 @@
 """`metrics.parse`: names of metrics, and errors for unknown ones."""
 
-
 import pytest
 
 from xmcap.errors import UsageError

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 from xmcap.scoring import score
 from xmcap.scoring.metrics import METRICS, Corpus, parse
 
@@ -60,10 +60,8 @@ def test_marked_in_table_and_signature(tmp_path, monkeypatch):
   assert "|metric.spice:spice-1.0,pycocoevalcap-" in table.signature
 
 
-def test_english_only_and_not_among_all():
+def test_spice_is_not_among_all():
   assert "spice" not in parse("all")
-  with pytest.raises(UsageError, match="metric 'spice' is for en only, not for th"):
-    score({"1": {"th": ["a"]}}, {"1": {"th": "a"}}, metrics="spice")
 
 
 def test_missing_parser_says_how_to_fetch_it(tmp_path, monkeypatch):

@@ -1,5 +1,4 @@
 import os
-import random
 import subprocess
 import sys
 
@@ -73,40 +72,6 @@ def test_segmenters_need_no_home(tmp_path):
 def test_missing_segmenter_says_what_to_install(monkeypatch):
   monkeypatch.setitem(sys.modules, "jieba", None)
   assert "pip install jieba" in refusal(segmenters.load, "zh", error=XmcapError)
-
-
-def test_words_of_jieba_are_those_with_its_whole_dictionary():
-  # jieba 0.42.1, Tokenizer.gen_pfdict: all words at once.
-  jieba = pytest.importorskip("jieba")
-  whole = jieba.Tokenizer()
-  whole.FREQ, whole.total = whole.gen_pfdict(whole.get_dict_file())
-  whole.initialized = True
-  texts = _texts_of(sorted(word for word, frequency in whole.FREQ.items() if frequency))
-  wanted = [[word for word in whole.cut(text) if not word.isspace()] for text in texts]
-  # The first texts bring the words that they need, the next bring all the others.
-  segment = segmenters.load("zh")
-  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
-
-
-def test_words_of_newmm_are_those_with_its_whole_dictionary():
-  # pythainlp 5.4.0, newmm.segment with word_dict_trie.
-  newmm = pytest.importorskip("pythainlp.tokenize.newmm")
-  lexicon = pytest.importorskip("pythainlp.tokenize").word_dict_trie()
-  texts = _texts_of(sorted(word for word in lexicon if not {*word} & {*" \t"}), count=500)
-  wanted = [newmm.segment(text, lexicon) for text in texts]
-  segment = segmenters.load("th")
-  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
-
-
-def _texts_of(words, count=2000):
-  """Returns texts of words and of single characters, some of which end in the middle of a word."""
-  rng, texts = random.Random(0), []
-  characters = sorted({character for word in words[::50] for character in word})
-  for _ in range(count):
-    parts = rng.choices(words, k=rng.randint(0, 6)) + rng.choices(characters, k=rng.randint(0, 6))
-    rng.shuffle(parts)
-    texts.append("".join(parts)[: rng.randint(0, 30)])
-  return texts
 
 
 @hypothesis.settings(max_examples=100, deadline=None, database=None)

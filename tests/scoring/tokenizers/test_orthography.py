@@ -1,4 +1,3 @@
-
 import pytest
 
 from tests.make import files
@@ -103,11 +102,6 @@ def test_orthography_applies_to_all_tokenizers(name):
   assert tokenizer.words(["roşie"]).captions() == [tokenizer("roșie")]
   assert tokenizer.version != tokenizers.get(name, "ro").version
   assert tokenizer.normalization.startswith("orthography-1,")
-
-
-def test_unknown_normalization_is_refused():
-  message = refusal(scoring.score, {"a": {"ro": ["b"]}}, {"a": {"ro": "b"}}, normalize="orthografy")
-  assert "unknown normalisation 'orthografy'; did you mean 'orthography'" in message
 
 
 _REFERENCES = {"1": {"ro": ["pisici și mașini"]}, "2": {"ro": ["o piață roșie"]}, "3": {"ro": ["un câine"]}}

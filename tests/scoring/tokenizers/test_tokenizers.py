@@ -1,4 +1,4 @@
-"""What all tokenisers have in common, and the small ones: char, whitespace, `13a` of sacreBLEU, `rouge` of rouge-score."""
+"""What all tokenisers have in common, and the small ones: char, whitespace, sacreBLEU's 13a, rouge-score's rouge."""
 
 import pytest
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
