@@ -19,11 +19,17 @@ from xmcap.reading import inputs
 from xmcap.scoring import score_files
 
 _REFERENCES, _PREDICTIONS = release.captions(400)
-_LAYOUTS = {
-  "release": (release.release(_REFERENCES), release.plain(_PREDICTIONS), []),
-  "plain": (release.plain(_REFERENCES), release.plain(_PREDICTIONS), []),
-  "coco": (release.annotations(_REFERENCES, "en"), release.results(_PREDICTIONS, "en"), ["--language=en"]),
-}
+
+
+def _write(folder, layout):
+  """Returns references, predictions and the options that they need."""
+  references, predictions = folder / "r", folder / "p"
+  if layout == "coco":
+    files.coco(references, {key: captions["en"] for key, captions in _REFERENCES.items()})
+    files.coco_results(predictions, {key: captions["en"] for key, captions in _PREDICTIONS.items()})
+    return references, predictions, ["--language=en"]
+  (files.release if layout == "release" else files.captions)(references, _REFERENCES)
+  return references, files.captions(predictions, _PREDICTIONS), []
 
 
 def _score(tmp_path, references, predictions, *options):
@@ -59,33 +65,20 @@ def pipe(tmp_path):
     assert not thread.is_alive(), "a pipe was never read"
 
 
-@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("layout", ["release", "plain", "coco"])
 def test_score_of_named_pipes_equals_files(tmp_path, pipe, layout):
-  references, predictions, options = _LAYOUTS[layout]
-  assert len(references) > 65536  # more than a pipe holds
-  files.text(tmp_path / "r", references)
-  files.text(tmp_path / "p", predictions)
-  expected = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
+  references, predictions, options = _write(tmp_path, layout)
+  assert references.stat().st_size > 65536  # more than a pipe holds
+  expected = _score(tmp_path, references, predictions, *options)
   assert next(iter(expected["languages"].values()))["images"] == 400
-  pipes = pipe("r.pipe", references.encode()), pipe("p.pipe", predictions.encode())
+  pipes = pipe("r.pipe", references.read_bytes()), pipe("p.pipe", predictions.read_bytes())
   assert _score(tmp_path, *pipes, *options) == expected
 
 
 def test_score_reads_process_substitution_and_standard_input(tmp_path):
-  references, predictions, options = _LAYOUTS["plain"]
-  files.text(tmp_path / "r", references)
-  files.text(tmp_path / "p", predictions)
-  expected = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
-  words = [
-    sys.executable,
-    "-m",
-    "xmcap.cli",
-    "score",
-    "--out=out",
-    "--only_tables",
-    "--no_health",
-    "--tokenizer=char",
-  ]
+  expected = _score(tmp_path, *_write(tmp_path, "plain")[:2])
+  options = ["--out=out", "--only_tables", "--no_health", "--tokenizer=char"]
+  words = [sys.executable, "-m", "xmcap.cli", "score", *options]
   command = f"{shlex.join(words)} --references=<(cat r) --predictions=/dev/stdin < p"
   subprocess.run(["bash", "-c", command], check=True, capture_output=True, cwd=tmp_path)
   assert json.loads((tmp_path / "out/table.json").read_text()) == expected
