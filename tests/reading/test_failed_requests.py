@@ -17,137 +17,67 @@ def _rows(*captions):
   return [{"image_id": number, "caption": text} for number, text in enumerate(captions, 1)]
 
 
-@pytest.mark.parametrize(
-  ("writer", "texts"),
-  [
-    (
-      "lmms-eval",
-      [
-        _LMMS_EVAL,
-        "[LMMS_EVAL_BUDGET_EXCEEDED]",
-        "[SAFETY_BLOCKED:finish_reason=3]",
-        "[GENERATION_FAILED] x",
-      ],
-    ),
-    (
-      "forks of lmms-eval",
-      [
-        "No image was provided.",
-        "I\u2019m sorry, but there is no image attached.",
-        "The image was not provided.",
-        "Please provide the image so that I can describe it.",
-        "Without an image, I cannot write a caption.",
-      ],
-    ),
-    (
-      "VLMEvalKit",
-      [
-        "Failed to obtain answer via API. ",
-        "Failed to obtain answer BlueLM API. ",
-        "Failed to obtain answer: <class 'RuntimeError'> CUDA error",
-        "Fail to obtain answer via API.",
-        "Sorry, I can't help with images of people yet.",
-      ],
-    ),
-    (
-      "inspect-ai",
-      ["(no content)", "Sorry, but I am unable to help with that request.", "BLOCKED: BlockedReason.SAFETY"],
-    ),
-    ("OpenCompass", ["Due to Google's restrictive policies, I am unable to respond", "error:unsafe"]),
-    ("FastChat", ["$ERROR$", "**API REQUEST ERROR** Reason: Unknown."]),
-    ("simple-evals", ["No response (bad request)."]),
-    (
-      "an API",
-      [
-        "Error code: 429 - {'error': {'message': 'Rate limit reached'}}",
-        "503 UNAVAILABLE. {'error': {'code': 503}}",
-        "429 Client Error: Too Many Requests for url: https://host",
-        "<html>\n<head><title>502 Bad Gateway</title></head>",
-        "Request timed out.",
-      ],
-    ),
-    (
-      "a content filter",
-      ["The response was filtered due to the prompt triggering Azure OpenAI's content management policy."],
-    ),
-    (
-      "Gemini",
-      ["Invalid operation: The `response.text` quick accessor requires the response to contain a valid"],
-    ),
-    (
-      "Python",
-      ["openai.RateLimitError: Error code: 429", "Traceback (most recent call last):\n", "ValueError: x"],
-    ),
-    ("an error object", ['{"error": {"message": "Overloaded"}}', "{'error': 'timeout'}"]),
-    (
-      "a script",
-      ["[ERROR] Unknown", "[ERROR: Image not found]", "Error processing image: x", "ERROR", "None", "nan"],
-    ),
+_FAILED = {
+  "lmms-eval": [_LMMS_EVAL, "[LMMS_EVAL_BUDGET_EXCEEDED]", "[SAFETY_BLOCKED:finish_reason=3]", "[GENERATION_FAILED] x"],
+  "forks of lmms-eval": [
+    "No image was provided.", "I\u2019m sorry, but there is no image attached.", "The image was not provided.",
+    "Please provide the image so that I can describe it.", "Without an image, I cannot write a caption.",
   ],
-)
+  "VLMEvalKit": [
+    "Failed to obtain answer via API. ", "Failed to obtain answer BlueLM API. ", "Fail to obtain answer via API.",
+    "Failed to obtain answer: <class 'RuntimeError'> CUDA error", "Sorry, I can't help with images of people yet.",
+  ],
+  "inspect-ai": [
+    "(no content)", "Sorry, but I am unable to help with that request.", "BLOCKED: BlockedReason.SAFETY",
+  ],
+  "OpenCompass": ["Due to Google's restrictive policies, I am unable to respond", "error:unsafe"],
+  "FastChat": ["$ERROR$", "**API REQUEST ERROR** Reason: Unknown."],
+  "simple-evals": ["No response (bad request)."],
+  "an API": [
+    "Error code: 429 - {'error': {'message': 'Rate limit reached'}}", "503 UNAVAILABLE. {'error': {'code': 503}}",
+    "429 Client Error: Too Many Requests for url: https://host", "<html>\n<head><title>502 Bad Gateway</title></head>",
+    "Request timed out.",
+  ],
+  "a content filter": [
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
+  ],
+  "Gemini": ["Invalid operation: The `response.text` quick accessor requires the response to contain a valid"],
+  "Python": ["openai.RateLimitError: Error code: 429", "Traceback (most recent call last):\n", "ValueError: x"],
+  "an error object": ['{"error": {"message": "Overloaded"}}', "{'error': 'timeout'}"],
+  "a script": ["[ERROR] Unknown", "[ERROR: Image not found]", "Error processing image: x", "ERROR", "None", "nan"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("writer", "texts"), _FAILED.items())
 def test_failed_request_texts_are_recognized_by_writer(writer, texts):
   for text in (*texts, *(f"\n{text}" for text in texts)):
     assert failed_requests.form(text) == writer, text
 
 
-@pytest.mark.parametrize(
-  ("kind", "texts"),
-  [
-    (
-      request_forms.UNSEEN,
-      [
-        "I'm sorry, but I don't see any image attached to your message.",
-        "As a text-based AI, I can't view images.",
-        "I'm unable to view images directly.",
-        "It looks like the image didn't upload.",
-        "there is no image here to provide a caption for",
-        "Es tut mir leid, aber ich kann das Bild nicht sehen.",
-        "Je ne peux pas voir l'image.",
-        "Lo siento, no puedo ver imágenes.",
-        "Извините, но я не вижу изображения.",
-        "抱歉，我无法查看图片。",
-        "申し訳ありませんが、画像を見ることができません。",
-        "이미지를 볼 수 없습니다.",
-        "ขออภัย ฉันไม่เห็นรูปภาพ",
-        "عذرًا، لا يمكنني رؤية الصورة.",
-        "क्षमा करें, मैं छवि नहीं देख सकता।",
-      ],
-    ),
-    (
-      request_forms.REFUSAL,
-      [
-        "I'm sorry, I can't assist with that.",
-        "I cannot help with identifying people.",
-        "Lo siento, pero no puedo ayudar con eso.",
-        "抱歉，我无法提供帮助。",
-      ],
-    ),
-    (
-      "",
-      [
-        "a sign that says error 404",
-        "Error 404 page on a laptop",
-        "404 Not Found",
-        "Sorry we're closed sign on a door",
-        "I'm sorry written on a cake",
-        "There is no image on the screen",
-        "I can see an image of a dog",
-        "It looks like a dog is in the image",
-        "500 people in a square",
-        "Server room: rows of racks",
-        "BLOCKED: ROAD AHEAD sign",
-        '{"error": null, "caption": "a dog"}',
-        "Ich sehe ein Bild von einem Hund",
-        "No hay personas en la imagen",
-        "画像には犬が写っています。",
-        "图片中没有人",
-        "사진에는 개가 있습니다",
-        "none",
-        "",
-      ],
-    ),
+_ANSWERS = {
+  request_forms.UNSEEN: [
+    "I'm sorry, but I don't see any image attached to your message.", "As a text-based AI, I can't view images.",
+    "I'm unable to view images directly.", "It looks like the image didn't upload.",
+    "there is no image here to provide a caption for", "Es tut mir leid, aber ich kann das Bild nicht sehen.",
+    "Je ne peux pas voir l'image.", "Lo siento, no puedo ver imágenes.", "Извините, но я не вижу изображения.",
+    "抱歉，我无法查看图片。", "申し訳ありませんが、画像を見ることができません。", "이미지를 볼 수 없습니다.",
+    "ขออภัย ฉันไม่เห็นรูปภาพ", "عذرًا، لا يمكنني رؤية الصورة.", "क्षमा करें, मैं छवि नहीं देख सकता।",
   ],
-)
+  request_forms.REFUSAL: [
+    "I'm sorry, I can't assist with that.", "I cannot help with identifying people.",
+    "Lo siento, pero no puedo ayudar con eso.", "抱歉，我无法提供帮助。",
+  ],
+  "": [
+    "a sign that says error 404", "Error 404 page on a laptop", "404 Not Found", "Sorry we're closed sign on a door",
+    "I'm sorry written on a cake", "There is no image on the screen", "I can see an image of a dog",
+    "It looks like a dog is in the image", "500 people in a square", "Server room: rows of racks",
+    "BLOCKED: ROAD AHEAD sign", '{"error": null, "caption": "a dog"}', "Ich sehe ein Bild von einem Hund",
+    "No hay personas en la imagen", "画像には犬が写っています。", "图片中没有人", "사진에는 개가 있습니다", "none", "",
+  ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "texts"), _ANSWERS.items())
 def test_refusals_of_models_are_no_failed_requests(kind, texts):
   for text in texts:
     assert (failed_requests.form(text), failed_requests.unseen(text)) == ("", kind), text

@@ -1,18 +1,16 @@
 """`COCOEvalCap`, the drop-in for pycocoevalcap, against pycocoevalcap 1.2, both with pycocotools' `COCO`."""
 
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
 
-from tests.scoring import coco_files
+from tests.make.refusals import refusal
+from tests.scoring import coco_files, human_captions
 from tests.scoring.replayed_java import goldens
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 from xmcap.scoring import coco as coco_lib
 from xmcap.scoring.coco import COCOEvalCap
-
-_MULTI30K = pathlib.Path(__file__).parents[3] / "shared" / "multi30k"
 
 
 def _assert_equal(scored, of_all, of_images):
@@ -37,10 +35,9 @@ def test_coco_eval_cap_scores_equal_pycocoevalcap(tmp_path):
   if not shutil.which("java"):
     pytest.skip("no Java")
   captions = list(coco_files.CAPTIONS)
-  people = [(_MULTI30K / f"task2_test_2016.{person}.en") for person in range(1, 6)]
-  if all(path.exists() for path in people):
-    lines = zip(*(path.read_text("utf-8").splitlines()[:100] for path in people), strict=True)
-    captions += [(caption, list(others)) for caption, *others in lines]
+  if human_captions.MULTI30K.exists():
+    people = (human_captions.multi30k(f"task2_test_2016.{n}.en")[:100] for n in range(1, 6))
+    captions += [(caption, others) for caption, *others in zip(*people, strict=True)]
   references, results = coco_files.pycocotools(tmp_path, captions)
   theirs, scored = coco_files.pycocoevalcap(references, results), COCOEvalCap(references, results)
   scored.evaluate()
@@ -131,9 +128,7 @@ def test_coco_eval_cap_scores_chosen_images_only(without_java, monkeypatch):
   ],
 )
 def test_coco_eval_cap_refuses_missing_results(references, results, message):
-  with pytest.raises(UsageError) as caught:
-    COCOEvalCap(_Captions(references), _Captions(results)).evaluate()
-  assert message in str(caught.value)
+  assert message in refusal(COCOEvalCap(_Captions(references), _Captions(results)).evaluate)
 
 
 def test_coco_eval_cap_without_java_is_an_error(monkeypatch, tmp_path):

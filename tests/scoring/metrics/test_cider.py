@@ -1,11 +1,11 @@
 import collections
 import math
-import pathlib
 
 import hypothesis
 import numpy as np
 import pytest
 
+from tests.scoring import human_captions
 from tests.scoring.metrics.corpora import any_corpus, corpus, drawn
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics, tokenizers
@@ -93,16 +93,11 @@ def test_cider_d_of_300_images_equals_pycocoevalcap():
 
 
 @pytest.mark.full  # words that are drawn have the same n-grams
+@human_captions.needs_captions
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_cider_d_of_real_captions_equals_pycocoevalcap(language):
-  folder = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
-  if not folder.is_dir():
-    pytest.skip("the captions of Multi30k are not beside this checkout (../shared/multi30k)")
   tokenize = tokenizers.get("default", language).tokenize
-  columns = [
-    tokenize((folder / f"task2_test_2016.{i}.{language}").read_text("utf-8").splitlines())
-    for i in range(1, 6)
-  ]
+  columns = [tokenize(human_captions.multi30k(f"task2_test_2016.{i}.{language}")) for i in range(1, 6)]
   hypotheses, references = columns[0], list(zip(*columns[1:], strict=True))
   joined = (
     [" ".join(words) for words in hypotheses],

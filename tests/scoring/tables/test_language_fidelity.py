@@ -16,16 +16,7 @@ _PREDICTIONS = {
 }
 
 
-_UNDECIDED = {
-  "ar": 0.02,
-  "de": 0.0004,
-  "en": 0.0,
-  "fil": None,
-  "mi": 0.01,
-  "no": 0.01,
-  "sw": 0.01,
-  "zh": 0.055,
-}
+_UNDECIDED = {"ar": 0.02, "de": 0.0004, "en": 0, "fil": None, "mi": 0.01, "no": 0.01, "sw": 0.01, "zh": 0.055}
 
 
 def _score(**options):
