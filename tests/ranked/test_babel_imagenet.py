@@ -3,7 +3,6 @@
 The files here are small ones of the same form. Expected values are the paper's printed ones (Geigle et al., ACL 2024).
 """
 
-
 import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
