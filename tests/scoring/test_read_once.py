@@ -61,7 +61,7 @@ def pipe(tmp_path):
 
   yield make
   for thread in threads:
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive(), "a pipe was never read"
 
 
