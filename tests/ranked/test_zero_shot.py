@@ -145,16 +145,19 @@ def _npy(name, **changes):
 
 
 def _labels(code, indices, names):
-  return lambda folder: (folder / "labels.json").write_text(json.dumps({code: [indices, names]}))
+  return lambda folder: files.json(folder / "labels.json", {code: [indices, names]})
 
 
-def _targets(array):
-  return lambda folder: np.save(folder / "targets.npy", array)
+def _array(name, array):
+  return lambda folder: np.save(folder / name, array)
+
+
+def _text(name, content):
+  return lambda folder: files.text(folder / name, content)
 
 
 def _both_names_of_filipino(folder):
-  classes = [[0, 1], ["a", "b"]]
-  (folder / "labels.json").write_text(json.dumps({"TL": classes, "FIL": classes}))
+  files.json(folder / "labels.json", dict.fromkeys(("TL", "FIL"), [[0, 1], ["a", "b"]]))
 
 
 def _claims_a_terabyte(folder):
@@ -179,23 +182,23 @@ def _claims_a_terabyte(folder):
     (_labels("EN", [0], ["a"]), "needs at least 2 classes, but there are 1"),
     (_labels("filipiny", [0, 1], ["a", "b"]), "unknown language 'filipiny'"),
     (_both_names_of_filipino, "the language 'fil' occurs twice"),
-    (_targets(np.arange(120) - 1), "targets.npy: an index is out of range"),
-    (_targets(np.ones(120)), "holds float64 [120]; targets must be integers"),
-    (_targets(np.array([{}])), "targets.npy holds Python objects"),
+    (_array("targets.npy", np.arange(120) - 1), "targets.npy: an index is out of range"),
+    (_array("targets.npy", np.ones(120)), "holds float64 [120]; targets must be integers"),
+    (_array("targets.npy", np.array([{}])), "targets.npy holds Python objects"),
     (_claims_a_terabyte, "which does not match its shape"),
     (_labels("EN", [0, 1], ["a", "b"]), "class 11 is out of range; the labels end at 1"),
     (_labels("EN", list(range(11)) + [20], ["a"] * 12), None),
     (_labels("EN", [0, 11], ["a", "b"]), "12 embeddings for 2 labels"),
     (_labels("XX", [0, 1], ["a", "b"]), "unknown language 'XX'"),
     (_labels("EN", ["0", 1], ["a", "b"]), "not a file of labels"),
-    (lambda folder: (folder / "targets.txt").write_text("1\nx\n"), "line 2: 'x' is not a class index"),
-    (lambda folder: (folder / "targets.txt").write_text("1\n"), "1 target for 120 pictures"),
+    (_text("targets.txt", "1\nx\n"), "line 2: 'x' is not a class index"),
+    (_text("targets.txt", "1\n"), "1 target for 120 pictures"),
     (lambda folder: (folder / "texts/de.npy").unlink(), "no embeddings of the labels in de"),
-    (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), "a pickle"),
-    (lambda folder: (folder / "pictures.npy").write_bytes(b"PK"), "no valid numpy header"),
-    (lambda folder: np.save(folder / "pictures.npy", np.ones((120, 16), int)), "dtype int64"),
-    (lambda folder: np.save(folder / "pictures.npy", np.ones(16, np.float32)), "has shape [16]"),
-    (lambda folder: (folder / "texts/xx.npy").write_bytes(b""), "unknown language 'xx'"),
+    (_array("pictures.npy", np.array([{}])), "a pickle"),
+    (_text("pictures.npy", b"PK"), "no valid numpy header"),
+    (_array("pictures.npy", np.ones((120, 16), int)), "dtype int64"),
+    (_array("pictures.npy", np.ones(16, np.float32)), "has shape [16]"),
+    (_text("texts/xx.npy", b""), "unknown language 'xx'"),
   ],
 )
 def test_zero_shot_input_errors_are_one_line(options, tmp_path, change, message):
