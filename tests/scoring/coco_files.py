@@ -20,6 +20,9 @@ METEOR_HYPOTHESES = [
   "",
   "a dog",
   "the man rides quickly down streets",
+  "two dogs running through the waters",  # stems
+  "a kid is near an automobile",  # synonyms
+  "a large number of people in front of a shop",  # paraphrases
 ]
 METEOR_REFERENCES = [
   ["a dog on the beach", "a dog runs on the sand"],
@@ -27,6 +30,9 @@ METEOR_REFERENCES = [
   ["a dog"],
   ["a dog"],
   ["a man is riding his bicycle down the street", "someone on a bike"],
+  ["a dog runs through water"],
+  ["a child is close to a car"],
+  ["a lot of people before the store"],
 ]
 
 
