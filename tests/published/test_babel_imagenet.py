@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
+from tests.make import files
+from tests.make.command import xmcap
 from tests.published.published_tables import by_table
-from xmcap import cli
 from xmcap.published import babel_imagenet
 
 _RESULTS = pathlib.Path(__file__).parents[3] / "shared" / "babel_imagenet" / "results"
@@ -18,8 +19,8 @@ needs_results = pytest.mark.skipif(
 
 
 @needs_results
-def test_babel_imagenet_printed_cells_equal_the_result_files(tmp_path, capsys):
-  assert cli.main(["published", "babel-imagenet", f"--results={_RESULTS}", f"--out={tmp_path}"]) == 0
+def test_babel_imagenet_printed_cells_equal_the_result_files(tmp_path):
+  result = xmcap("published", "babel-imagenet", f"--results={_RESULTS}", f"--out={tmp_path}").succeeded()
   found = babel_imagenet.recompute(_RESULTS)
   counts = {
     table: (len(rows), sum(not (row.equal or row.rounded) for row in rows))
@@ -41,43 +42,33 @@ def test_babel_imagenet_printed_cells_equal_the_result_files(tmp_path, capsys):
     "Pearson, text to picture and accuracy": (3, 0),
     "Figure 5": (40, 40),  # which prints no numbers
   }
-  assert "absent: " not in capsys.readouterr().out
+  assert "absent: " not in result.out
+  pearson = by_table(found)["Pearson, text to picture and accuracy"]
+  values = {"xflickrco (n 88)": 0.6726, "xm3600 (n 374)": 0.7491, "xtd (n 121)": 0.6606}
+  assert {row.what: round(row.computed, 4) for row in pearson} == values
   lines = (tmp_path / "published.csv").read_text().splitlines()
   assert len(lines) == 1 + sum(cells for cells, _ in counts.values())
 
 
 @needs_results
-def test_babel_imagenet_pearson_correlations():
-  pearson = by_table(babel_imagenet.recompute(_RESULTS))["Pearson, text to picture and accuracy"]
-  assert {row.what: round(row.computed, 4) for row in pearson} == {
-    "xflickrco (n 88)": 0.6726,
-    "xm3600 (n 374)": 0.7491,
-    "xtd (n 121)": 0.6606,
-  }
-
-
-@needs_results
-def test_babel_imagenet_names_a_changed_cell_and_a_missing_file(tmp_path, capsys):
+def test_babel_imagenet_names_a_changed_cell_and_a_missing_file(tmp_path):
   shutil.copytree(_RESULTS, tmp_path / "results", copy_function=shutil.copyfile)
   file = tmp_path / "results/babel-imagenet/siglip-vitb16.json"
-  held = json.loads(file.read_text())
-  row = next(row for row in held["results"] if row["lang"] == "DE" and row["prompt"] != "label")
+  document = json.loads(file.read_text())
+  row = next(row for row in document["results"] if row["lang"] == "DE" and row["prompt"] != "label")
   row["accuracy"] += 0.01
-  file.write_text(json.dumps(held))
+  files.json(file, document)
   (tmp_path / "results/retrieval/xtd/siglip-vitb16.json").unlink()
-  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path / 'results'}"]) == 0
-  text = capsys.readouterr().out
-  assert "Tables 8 and 9: mSigLIP, de: printed" in text and text.count("printed") == 2
-  assert "absent: " in text and "xtd/siglip-vitb16.json (mSigLIP)" in text
+  result = xmcap("published", "babel-imagenet", f"--results={tmp_path / 'results'}")
+  result.succeeded("Tables 8 and 9: mSigLIP, de: printed", "absent: ", "xtd/siglip-vitb16.json (mSigLIP)")
+  assert result.out.count("printed") == 2
 
 
-def test_babel_imagenet_refuses_other_folders_and_files(tmp_path, capsys):
-  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
-  assert "no result file of Babel-ImageNet" in capsys.readouterr().err
-  (tmp_path / "babel-imagenet").mkdir()
-  (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
-  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
-  assert "not a result file of Babel-ImageNet" in capsys.readouterr().err
+def test_babel_imagenet_refuses_other_folders_and_files(tmp_path):
+  argv = "published", "babel-imagenet", f"--results={tmp_path}"
+  xmcap(*argv).refused("no result file of Babel-ImageNet")
+  files.text(tmp_path / "babel-imagenet/siglip-vitb16.json", "[1]")
+  xmcap(*argv).refused("not a result file of Babel-ImageNet")
 
 
 @needs_results

@@ -1,65 +1,73 @@
 """`xmcap published coco-cn` on the authors' outputs, and on changed or missing files."""
 
-import json
 import shutil
 
-from tests.published import coco_cn as files
+import pytest
+
+from tests.make import files
+from tests.make.command import xmcap
+from tests.published import coco_cn as released
 from tests.published.published_tables import by_table
-from xmcap import cli
 from xmcap.published import coco_cn
 
 
-@files.needs_files
-def test_coco_cn_table_8_equals_the_released_outputs(tmp_path, capsys):
-  assert cli.main(["published", "coco-cn", f"--results={files.FOLDER}", f"--out={tmp_path}"]) == 0
-  tables = by_table(coco_cn.recompute(files.FOLDER))
-  deviating = {table: [row.what for row in rows if not row.equal] for table, rows in tables.items()}
+def _assert_equal(folder, systems, deviating):
+  tables = by_table(coco_cn.recompute(folder))
+  assert len(tables["Table 8"]) == 4 * systems
+  assert [row.what for row in tables["Table 8"] if not row.equal] == deviating
+  assert all(row.equal for name in ("CIDEr", "ROUGE_L") for row in tables[f"{name} of each picture"])
+  meteor = tables["METEOR of each picture"]
+  assert sum(not row.equal for row in meteor) <= 0.01 * len(meteor) and len(meteor) == 1000 * systems
+
+
+@pytest.mark.full  # one of the three systems is enough
+@released.needs_files
+def test_coco_cn_table_8_equals_the_released_outputs(tmp_path):
   # .2711 is printed as .272, as in the authors' file: the one cell that does not round to the print.
-  assert len(tables["Table 8"]) == 12
-  assert deviating["Table 8"] == ["COCO-CN, METEOR"]
-  assert not deviating["CIDEr of each picture"] and not deviating["ROUGE_L of each picture"]
-  assert len(deviating["METEOR of each picture"]) <= 0.01 * 3000
-  assert "Table 8: COCO-CN, METEOR: printed 27.2, computed 27.1" in capsys.readouterr().out
+  _assert_equal(released.FOLDER, 3, ["COCO-CN, METEOR"])
+  result = xmcap("published", "coco-cn", f"--results={released.FOLDER}", f"--out={tmp_path}")
+  result.succeeded("Table 8: COCO-CN, METEOR: printed 27.2, computed 27.1")
+
+
+@released.needs_files
+def test_coco_cn_rows_of_one_system_equal_its_released_output(tmp_path):
+  for name in (released.REFERENCES.name, "result_seqlearn.txt"):
+    shutil.copyfile(released.FOLDER / name, tmp_path / name)
+  _assert_equal(tmp_path, 1, [])
+
+
+_SYSTEMS = ("flickr8k-cn", "aic-icc", "coco-mt", "coco-cn", "seqlearn")
+
+
+def _viewer(folder):
+  """COCO-CN-Results-Viewer has the references in Data/COCO and five systems in Data/Systems."""
+  captions = {8: "一个 女人 在 街道 上", 14: "两 只 狗"}
+  files.coco(folder / "Data/COCO" / released.REFERENCES.name, {key: [text] for key, text in captions.items()})
+  scores = {"CIDEr": 1, "ROUGE_L": 1, "METEOR": 1, "Bleu_4": 1}
+  images = {str(key): {"caption": [{"caption": text}], **scores} for key, text in captions.items()}
+  for system in _SYSTEMS:
+    files.json(folder / f"Data/Systems/result_{system}.txt", {"overall": scores, "imgToEval": images})
+  files.text(folder / "Data/Systems/notes.txt", "no results")
+  return folder
 
 
 def test_coco_cn_reads_the_results_viewer_repository(tmp_path):
-  """COCO-CN-Results-Viewer has the references in Data/COCO and five systems in Data/Systems: 20 cells."""
-  captions = {8: "一个 女人 在 街道 上", 14: "两 只 狗"}
-  references, outputs = tmp_path / "Data" / "COCO", tmp_path / "Data" / "Systems"
-  references.mkdir(parents=True), outputs.mkdir()
-  annotations = [{"image_id": key, "id": 1, "caption": text} for key, text in captions.items()]
-  (references / files.REFERENCES.name).write_text(
-    json.dumps({"images": [{"id": key} for key in captions], "annotations": annotations})
-  )
-  scores = {"CIDEr": 1, "ROUGE_L": 1, "METEOR": 1, "Bleu_4": 1}
-  held = {str(key): {"caption": [{"caption": text}], **scores} for key, text in captions.items()}
-  for system in ("flickr8k-cn", "aic-icc", "coco-mt", "coco-cn", "seqlearn"):
-    (outputs / f"result_{system}.txt").write_text(json.dumps({"overall": scores, "imgToEval": held}))
-  (outputs / "notes.txt").write_text("no results")
-  found = coco_cn.recompute(tmp_path)
-  table = by_table(found)["Table 8"]
-  assert len(table) == 20 and not found.absent
+  recomputed = coco_cn.recompute(_viewer(tmp_path))
+  table = by_table(recomputed)["Table 8"]
+  assert len(table) == 20 and not recomputed.absent
   printed = {row.what: row.printed for row in table}
   assert printed["AIC-ICC, METEOR"] == "21.3" and printed["Flickr8k-CN, Bleu_4"] == "10.1"
   assert {row.computed for row in table if "ROUGE_L" in row.what} == {100}
 
 
-@files.needs_files
-def test_coco_cn_names_a_missing_system(tmp_path, capsys):
-  for path in files.FOLDER.iterdir():
-    if "seqlearn" not in path.name:
-      shutil.copyfile(path, tmp_path / path.name)
-  assert cli.main(["published", "coco-cn", f"--results={tmp_path}"]) == 0
-  assert "absent: " in (text := capsys.readouterr().out) and "result_seqlearn.txt" in text
+def test_coco_cn_names_a_missing_system(tmp_path):
+  (_viewer(tmp_path) / "Data/Systems/result_seqlearn.txt").unlink()
+  xmcap("published", "coco-cn", f"--results={tmp_path}").succeeded("absent: ", "result_seqlearn.txt")
 
 
-def test_coco_cn_refuses_other_folders_and_files(tmp_path, capsys):
-  assert cli.main(["published", "coco-cn", f"--results={tmp_path}"]) == 2
-  assert "no outputs of COCO-CN" in capsys.readouterr().err
-  (tmp_path / files.REFERENCES.name).write_text(
-    '{"images": [{"id": 1}], "annotations": [{"image_id": 1, "caption": "a"}]}'
-  )
-  (tmp_path / "result_coco-cn.txt").write_text('{"imgToEval": {"1": {}}}')
-  assert cli.main(["published", "coco-cn", f"--results={tmp_path}"]) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and "no results of COCO-CN" in error
+def test_coco_cn_refuses_other_folders_and_files(tmp_path):
+  argv = ("published", "coco-cn", f"--results={tmp_path}")
+  xmcap(*argv).refused("no outputs of COCO-CN")
+  files.coco(tmp_path / released.REFERENCES.name, {1: ["a"]})
+  files.json(tmp_path / "result_coco-cn.txt", {"imgToEval": {"1": {}}})
+  xmcap(*argv).refused("no results of COCO-CN")

@@ -1,12 +1,12 @@
 """Recomputed numbers and tables of `xmcap published`: rounding, deviations, and XM3600."""
 
 import csv
-import json
 
 import pytest
 
+from tests.make import files
+from tests.make.command import xmcap
 from tests.published.published_tables import by_table
-from xmcap import cli
 from xmcap.published import xm3600
 from xmcap.published.findings import RecomputedNumber, RecomputedTable
 
@@ -48,9 +48,8 @@ def test_recomputed_table_lists_each_deviation_with_its_reason(tmp_path):
   assert "a slip" in (tmp_path / "published.md").read_text()
 
 
-def test_xm3600_paper_numbers_are_recomputed_from_its_tables(capsys):
-  assert cli.main(["published", "xm3600"]) == 0
-  assert "Kendall ALL, xm600: printed 0.69, computed 0.69528" in capsys.readouterr().out
+def test_xm3600_paper_numbers_are_recomputed_from_its_tables():
+  xmcap("published", "xm3600").succeeded("Kendall ALL, xm600: printed 0.69, computed 0.69528")
   counts = {
     table: [len(rows), sum(row.equal for row in rows), sum(row.rounded for row in rows)]
     for table, rows in by_table(xm3600.recompute()).items()
@@ -71,9 +70,7 @@ def test_xm3600_table_1_is_recomputed_from_a_release(tmp_path):
     {"image/key": "a", "image/locale": "en", "en": {"caption": ["a dog", "one big dog"]}},
     {"image/key": "b", "image/locale": "en", "en": {"caption": ["x"]}, "zh": {"caption": ["一只狗"]}},
   ]
-  path = tmp_path / "captions.jsonl"
-  path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-  found = xm3600.recompute(path)
+  found = xm3600.recompute(files.jsonl(tmp_path / "captions.jsonl", *lines))
   table = {row.what: row.computed for row in found.rows if row.table == "Table 1"}
   assert [table[f"en, {name}"] for name in ("num_captions", "repl1", "repl2", "repl3plus", "words", "chars")] == [
     3, 1, 1, 0, 2.0, pytest.approx(17 / 3),
@@ -84,11 +81,10 @@ def test_xm3600_table_1_is_recomputed_from_a_release(tmp_path):
   )
 
 
-def test_xm3600_draft_correlations_count_each_comparison_once(capsys):
-  assert cli.main(["published", "xm3600-draft"]) == 0
-  text = capsys.readouterr().out
+def test_xm3600_draft_correlations_count_each_comparison_once():
   # numpy 2: Pearson's of the columns and of their signs; scipy 1.17: Spearman's, Kendall's tau-b.
-  for cell in ("Pearson, cider_3600: computed 0.46825", "Spearman, cider_3600: computed 0.37888",
-               "Kendall, cider_val: computed 0.079738", "Matthews, cider_3600: computed 0.75 "):  # fmt: skip
-    assert cell in text
-  assert text.count("not at hand") == 8
+  result = xmcap("published", "xm3600-draft").succeeded(
+    "Pearson, cider_3600: computed 0.46825", "Spearman, cider_3600: computed 0.37888",
+    "Kendall, cider_val: computed 0.079738", "Matthews, cider_3600: computed 0.75 ",
+  )  # fmt: skip
+  assert result.out.count("not at hand") == 8

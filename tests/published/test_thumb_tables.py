@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
+from tests.make.refusals import refusal
 from tests.published.published_tables import by_table
-from xmcap.errors import UsageError
 from xmcap.published import thumb
 
 _THUMB = pathlib.Path(__file__).parents[3] / "shared" / "thumb"
@@ -29,5 +29,4 @@ def test_thumb_tables_equal_the_released_ratings():
 
 
 def test_thumb_tables_refuse_a_folder_without_ratings(tmp_path):
-  with pytest.raises(UsageError, match="no mscoco_THumB-1.0.jsonl; give the folder 'mscoco'"):
-    thumb.recompute(tmp_path)
+  assert "no mscoco_THumB-1.0.jsonl; give the folder 'mscoco'" in refusal(thumb.recompute, tmp_path)

@@ -1,17 +1,14 @@
 """Zero-shot prompt templates per language."""
 
-import json
-
 import pytest
 
+from tests.make import files
 from xmcap.errors import UsageError
 from xmcap.ranked import prompts
 
 
 def write(folder, content):
-  path = folder / "prompts.json"
-  path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-  return path
+  return files.write(folder / "prompts.json", content)
 
 
 def test_read_prompts_strips_spaces(tmp_path):

@@ -6,13 +6,15 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.make import files
+from tests.make.command import xmcap
+from tests.ranked.tables import table
 from tests.scoring import embeddings
-from xmcap import cli
 from xmcap.ranked import retrieval
 
 
 def _run(options, out, *more):
-  return cli.main(["score", "retrieval", *options, f"--out={out}", *more])
+  return xmcap("score", "retrieval", *options, f"--out={out}", *more)
 
 
 @pytest.fixture
@@ -36,16 +38,15 @@ def _plain(folder, code, k):
   return np.mean(t2i), np.mean(i2t)
 
 
-def test_retrieval_recall_equals_a_plain_reference(options, tmp_path, capsys):
-  assert _run(options, tmp_path / "out") == 0
-  table = json.loads((tmp_path / "out/table.json").read_text())
-  for code, row in table["languages"].items():
+def test_retrieval_recall_equals_a_plain_reference(options, tmp_path):
+  _run(options, tmp_path / "out").succeeded("T2I R@1")
+  written = table(tmp_path / "out")
+  for code, row in written["languages"].items():
     for k in (1, 5, 10):
       assert (row[f"t2i_r{k}"], row[f"i2t_r{k}"]) == pytest.approx(
         _plain(tmp_path / "in", code, k), abs=1e-12
       )
     assert 0.1 < row["t2i_r1"] < 1 and row["captions"] > row["images"] == 20
-  assert "T2I R@1" in capsys.readouterr().out
 
 
 def test_retrieval_caption_layouts_give_the_same_scores(options, tmp_path):
@@ -58,7 +59,8 @@ def test_retrieval_caption_layouts_give_the_same_scores(options, tmp_path):
   others = [
     f"--captions={tmp_path / 'pairs.json'}" if "--captions" in option else option for option in options
   ]
-  assert _run(options, tmp_path / "a") == 0 and _run(others, tmp_path / "b") == 0
+  _run(options, tmp_path / "a").succeeded()
+  _run(others, tmp_path / "b").succeeded()
   assert (tmp_path / "a/table.json").read_bytes() == (tmp_path / "b/table.json").read_bytes()
 
 
@@ -107,24 +109,19 @@ def test_retrieval_of_collapsed_embeddings_scores_chance(tmp_path):
   assert any("expected value" in note for note in result.table.notes)
 
 
-def test_retrieval_confidence_intervals_and_comparisons(options, tmp_path, capsys):
+def test_retrieval_confidence_intervals_and_comparisons(options, tmp_path):
   others = embeddings.retrieval(tmp_path / "other", seed=0)
   texts = np.load(tmp_path / "other/texts/en.npy")
   np.save(
     tmp_path / "other/texts/en.npy", texts + np.random.default_rng(1).normal(size=texts.shape).astype("f4")
   )
-  assert _run(options, tmp_path / "a", "--bootstrap=100") == 0 and _run(others, tmp_path / "b") == 0
-  cell = json.loads((tmp_path / "a/table.json").read_text())["languages"]["en"]["t2i_r1"]
+  _run(options, tmp_path / "a", "--bootstrap=100").succeeded()
+  _run(others, tmp_path / "b").succeeded()
+  cell = table(tmp_path / "a")["languages"]["en"]["t2i_r1"]
   assert cell["low"] <= cell["score"] <= cell["high"] and cell["low"] < cell["high"]
-  arguments = [
-    "compare",
-    str(tmp_path / "a"),
-    str(tmp_path / "b"),
-    "--metrics=t2i_r1,i2t_r1",
-    "--resamples=100",
-  ]
-  assert cli.main(arguments) == 0
-  assert "I2T R@1: b against a" in capsys.readouterr().out
+  folders = tmp_path / "a", tmp_path / "b"
+  result = xmcap("compare", *folders, "--metrics=t2i_r1,i2t_r1", "--resamples=100")
+  result.succeeded("I2T R@1: b against a")
 
 
 def _rows(name, width=None, **rows):
@@ -137,80 +134,76 @@ def _rows(name, width=None, **rows):
   return change
 
 
-def _captions(lines):
-  return lambda folder: (folder / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+def _captions(*keys):
+  rows = [{"image/key": key, "en": {"caption": ["a"]}} for key in keys]
+  return lambda folder: files.jsonl(folder / "captions.jsonl", *rows)
+
+
+def _array(name, array):
+  return lambda folder: np.save(folder / name, array)
+
+
+def _nothing(folder):
+  pass
 
 
 @pytest.mark.parametrize(
   "change, more, message",
   [
-    (_captions([{"image/key": "1", "en": {"caption": ["a"]}}]), [], "20 embeddings for 1 picture"),
-    (_captions([{"image/key": f"{i}", "en": {"caption": ["a"]}} for i in range(20)]), [], "for 20 captions"),
+    (_captions("1"), [], "20 embeddings for 1 picture"),
+    (_captions(*map(str, range(20))), [], "for 20 captions"),
     (lambda folder: (folder / "texts/th.npy").unlink(), [], "no embeddings of the captions in th"),
-    (
-      lambda folder: np.save(folder / "texts/en.npy", np.ones((3, 8), "f4")),
-      [],
-      "embed the captions of the file",
-    ),
+    (_array("texts/en.npy", np.ones((3, 8), "f4")), [], "embed the captions of the file"),
     (_rows("pictures.npy", row3=np.nan), [], "pictures.npy, row 3: holds NaN or infinity"),
     (_rows("texts/th.npy", row2=np.inf), [], "th.npy, row 2: holds NaN or infinity"),
     (_rows("pictures.npy", row5=0), [], "pictures, row 5: an embedding of length 0"),
     (_rows("texts/en.npy", row4=0), [], "texts of en, row 4: an embedding of length 0"),
     (_rows("texts/en.npy", width=5), [], "texts of en: width 5, but pictures: width 8"),
-    (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), [], "a pickle"),
+    (_array("pictures.npy", np.array([{}])), [], "a pickle"),
     (lambda folder: (folder / "texts/en.npy").write_bytes(pickle.dumps([1])), [], "a pickle"),
     (lambda folder: (folder / "texts/qq.npy").write_bytes(b""), [], "unknown language 'qq'"),
-    (lambda folder: None, ["--languages=jp"], "'ja'"),
-    (lambda folder: None, ["--k=1,7"], "--k=1,7: name some of 1, 5, 10"),
-    (lambda folder: None, ["--languages=da"], "no captions in da"),
-    (lambda folder: None, ["--bootstrap=100001"], "--bootstrap=100001: give a number from 0 to 100,000"),
+    (_nothing, ["--languages=jp"], "'ja'"),
+    (_nothing, ["--k=1,7"], "--k=1,7: name some of 1, 5, 10"),
+    (_nothing, ["--languages=da"], "no captions in da"),
+    (_nothing, ["--bootstrap=100001"], "--bootstrap=100001: give a number from 0 to 100,000"),
   ],
 )
-def test_retrieval_input_errors_are_one_line(options, tmp_path, capsys, change, more, message):
+def test_retrieval_input_errors_are_one_line(options, tmp_path, change, more, message):
   change(tmp_path / "in")
-  assert _run(options, tmp_path / "out", *more) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error, error
+  _run(options, tmp_path / "out", *more).refused(message)
 
 
-def test_retrieval_refuses_fewer_candidates_than_k(tmp_path, capsys):
-  held = {"images": [1, 2], "captions": {"en": [["a"], ["b"]]}}
-  (tmp_path / "pairs.json").write_text(json.dumps(held))
+def _pairs(folder, images, captions):
+  files.json(folder / "pairs.json", {"images": images, "captions": captions})
+  places = ("captions", "pairs.json"), ("pictures", "pictures.npy"), ("texts", "texts")
+  return [f"--{name}={folder / place}" for name, place in places]
+
+
+def test_retrieval_refuses_fewer_candidates_than_k(tmp_path):
   (tmp_path / "texts").mkdir()
   for name in ("pictures", "texts/en"):
     np.save(tmp_path / f"{name}.npy", np.eye(2, dtype=np.float32))
-  options = [
-    f"--captions={tmp_path / 'pairs.json'}",
-    f"--pictures={tmp_path / 'pictures.npy'}",
-    f"--texts={tmp_path / 'texts'}",
-  ]
-  assert _run(options, tmp_path / "out") == 2
-  error = capsys.readouterr().err
-  assert (
-    "R@10 needs at least 10 candidates, but there are only 2 pictures" in error and error.count("\n") == 1
-  )
-  assert _run(options, tmp_path / "out", "--k=1") == 0
+  options = _pairs(tmp_path, [1, 2], {"en": [["a"], ["b"]]})
+  message = "R@10 needs at least 10 candidates, but there are only 2 pictures"
+  _run(options, tmp_path / "out").refused(message)
+  _run(options, tmp_path / "out", "--k=1").succeeded()
 
 
 @pytest.mark.parametrize(
-  "held, message",
+  "images, captions, message",
   [
-    ({"images": [1, 1], "captions": {"en": [["a"], ["b"]]}}, "occurs twice"),
-    ({"images": [1, 2], "captions": {"en": [["a"]]}}, "1 lists of captions for 2 images"),
-    ({"images": [1, 2], "captions": {"qq": [["a"], ["b"]]}}, "unknown language 'qq'"),
-    ({"images": [1, 2], "captions": {"en": ["a", "b"]}}, "not a file of captions"),
+    ([1, 1], {"en": [["a"], ["b"]]}, "occurs twice"),
+    ([1, 2], {"en": [["a"]]}, "1 lists of captions for 2 images"),
+    ([1, 2], {"qq": [["a"], ["b"]]}, "unknown language 'qq'"),
+    ([1, 2], {"en": ["a", "b"]}, "not a file of captions"),
   ],
 )
-def test_retrieval_refuses_malformed_pairs(tmp_path, capsys, held, message):
-  (tmp_path / "pairs.json").write_text(json.dumps(held))
-  options = [f"--captions={tmp_path / 'pairs.json'}", f"--pictures={tmp_path}/p.npy", f"--texts={tmp_path}"]
-  assert _run(options, tmp_path / "out") == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error, error
+def test_retrieval_refuses_malformed_pairs(tmp_path, images, captions, message):
+  _run(_pairs(tmp_path, images, captions), tmp_path / "out").refused(message)
 
 
 def test_retrieval_report_shows_all_ten_metrics(options, tmp_path, page):
-  assert _run(options, tmp_path / "out", "--title=mine & yours") == 0
+  _run(options, tmp_path / "out", "--title=mine & yours").succeeded()
   page.goto((tmp_path / "out/report.html").as_uri())
   assert page.locator("h1").text_content() == "mine & yours"
   assert page.locator(".tile").count() == 10 and page.locator("#heat").count() == 0

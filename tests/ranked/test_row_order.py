@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from xmcap import cli
+from tests.make import files
+from tests.make.command import xmcap
 from xmcap.ranked import retrieval, row_order, zero_shot
 
 _PICTURES, _EACH = 40, 3
@@ -32,7 +33,7 @@ def folder(tmp_path):
     {"image/key": f"{number}", "language": "en", "caption": captions[number * _EACH : (number + 1) * _EACH]}
     for number in range(_PICTURES)
   ]
-  (tmp_path / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+  files.jsonl(tmp_path / "captions.jsonl", *lines)
   return tmp_path
 
 
@@ -42,11 +43,11 @@ def _run(folder, captions="captions.jsonl", *more):
     f"--captions={folder / captions}",
     f"--texts={folder / 'texts'}",
   ]
-  return cli.main(["score", "retrieval", *options, f"--out={folder / 'out'}", "--language=en", *more])
+  return xmcap("score", "retrieval", *options, f"--out={folder / 'out'}", "--language=en", *more)
 
 
 def _score(folder, captions="captions.jsonl", *more):
-  assert _run(folder, captions, *more) == 0
+  _run(folder, captions, *more).succeeded()
   table = json.loads((folder / "out/table.json").read_text())
   return table["languages"]["en"]["t2i_r1"], [note for note in table["notes"] if "median" not in note]
 
@@ -56,7 +57,7 @@ def _reorder(folder, rows, lines=None):
   np.save(folder / "texts/en.npy", texts[rows])
   if lines is not None:
     held = [f"caption {row}" for row in lines]
-    (folder / "texts/en.jsonl").write_text("".join(json.dumps({"caption": text}) + "\n" for text in held))
+    files.jsonl(folder / "texts/en.jsonl", *({"caption": text} for text in held))
 
 
 _FIRST_CAPTIONS_FIRST = np.arange(_PICTURES * _EACH).reshape(_PICTURES, _EACH).T.ravel()
@@ -96,31 +97,28 @@ def test_unknown_embedding_order_is_warned_of(folder):
 @pytest.mark.parametrize(
   "lines, message",
   [
-    (
-      _FIRST_CAPTIONS_FIRST,
-      "en.jsonl, line 2: the row is of 'caption 3', but 'caption 1' is scored there: embed",
-    ),
+    (_FIRST_CAPTIONS_FIRST, "en.jsonl, line 2: the row is of 'caption 3', but 'caption 1' is scored there"),
     (range(125), "en.jsonl, line 121: the row is of 'caption 120', but 'nothing' is scored there"),
     (range(120), ""),
   ],
 )
-def test_captions_txt_beside_embeddings_must_match(folder, capsys, lines, message):
+def test_captions_txt_beside_embeddings_must_match(folder, lines, message):
   _reorder(folder, np.arange(120), lines)
-  assert (_run(folder) == 2) == bool(message)
-  assert message in capsys.readouterr().err
+  result = _run(folder)
+  if message:
+    result.refused(message)
+  else:
+    result.succeeded()
 
 
-def test_keys_txt_beside_image_embeddings_must_match(folder, capsys):
+def test_keys_txt_beside_image_embeddings_must_match(folder):
   keys = [f"{number}" for number in range(_PICTURES)]
-  (folder / "keys.txt").write_text("\n".join(keys))
-  assert _run(folder) == 0
-  (folder / "keys.txt").write_text("\n".join(reversed(keys)))
-  assert _run(folder) == 2
-  assert "keys.txt, line 1: the row is of '39', but '0' is scored there" in capsys.readouterr().err
-  (folder / "keys.txt").write_text(
-    "\n".join(f"{key}.jpg" for key in keys)
-  )  # in another spelling: nothing is known
-  assert _run(folder) == 0
+  files.lines(folder / "keys.txt", *keys)
+  _run(folder).succeeded()
+  files.lines(folder / "keys.txt", *reversed(keys))
+  _run(folder).refused("keys.txt, line 1: the row is of '39', but '0' is scored there")
+  files.lines(folder / "keys.txt", *(f"{key}.jpg" for key in keys))  # in another spelling: nothing is known
+  _run(folder).succeeded()
 
 
 def test_embedding_orders_with_varying_captions_per_image():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import label_ranking_average_precision_score
 
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.ranked import score_matrices
 
 
@@ -18,17 +18,17 @@ def _scores(queries=60, candidates=60, seed=0):
 
 def _run(folder, *more):
   options = [f"--scores={folder / 'scores.npy'}", "--language=zh", f"--out={folder / 'out'}"]
-  return cli.main(["score", "retrieval", *options, *more])
+  return xmcap("score", "retrieval", *options, *more)
 
 
 def _row(folder):
   return json.loads((folder / "out/table.json").read_text())["languages"]["zh"]
 
 
-def test_score_matrix_metrics_equal_scikit_learn(tmp_path, capsys):
+def test_score_matrix_metrics_equal_scikit_learn(tmp_path):
   scores = _scores()
   np.save(tmp_path / "scores.npy", scores)
-  assert _run(tmp_path) == 0
+  result = _run(tmp_path)
   row, right = _row(tmp_path), np.eye(60, dtype=int)
   # In double precision: scikit-learn and NumPy 2.5 sum in that of the scores.
   wanted = label_ranking_average_precision_score(right, scores.astype(np.float64))
@@ -37,14 +37,13 @@ def test_score_matrix_metrics_equal_scikit_learn(tmp_path, capsys):
   for k in (1, 5, 10):
     assert row[f"recall_{k}"] == pytest.approx(np.mean([place < k for place in places]))
   assert row["images"] == row["candidates"] == 60
-  text = capsys.readouterr().out
-  assert f"median rank {np.median(places) + 1:g} of 60 candidates" in text and "MRR" in text
+  result.succeeded(f"median rank {np.median(places) + 1:g} of 60 candidates", "MRR")
 
 
 def test_score_matrix_metrics_equal_ranx(tmp_path):
   """Expected values: ranx 0.3.21, mrr and recall@k of the same scores."""
   np.save(tmp_path / "scores.npy", _scores())
-  assert _run(tmp_path) == 0
+  _run(tmp_path).succeeded()
   found = [_row(tmp_path)[name] for name in ("mrr", "recall_1", "recall_5", "recall_10")]
   assert found == pytest.approx([0.3927963537331386, 0.25, 0.5333333333333333, 0.75])
 
@@ -56,10 +55,10 @@ def test_score_matrix_metrics_are_independent_of_chunks(tmp_path, monkeypatch):
   targets = np.argsort(shuffled)[np.arange(50) % 30]
   (tmp_path / "targets.txt").write_text("\n".join(map(str, targets)) + "\n")
   np.save(tmp_path / "targets.npy", targets)
-  assert _run(tmp_path, f"--targets={tmp_path / 'targets.txt'}") == 0
+  _run(tmp_path, f"--targets={tmp_path / 'targets.txt'}").succeeded()
   whole = (tmp_path / "out/table.json").read_bytes()
   monkeypatch.setattr(score_matrices, "_CELLS", 70)
-  assert _run(tmp_path, f"--targets={tmp_path / 'targets.npy'}") == 0
+  _run(tmp_path, f"--targets={tmp_path / 'targets.npy'}").succeeded()
   assert (tmp_path / "out/table.json").read_bytes() == whole
   right = scores[np.arange(50), np.arange(50) % 30, None]
   assert _row(tmp_path)["mrr"] == pytest.approx(np.mean(1 / (scores >= right).sum(axis=1)))
@@ -67,20 +66,21 @@ def test_score_matrix_metrics_are_independent_of_chunks(tmp_path, monkeypatch):
 
 def test_score_matrix_of_equal_scores_ranks_worst(tmp_path):
   np.save(tmp_path / "scores.npy", np.zeros((20, 20), "f4"))
-  assert _run(tmp_path) == 0
+  _run(tmp_path).succeeded()
   assert _row(tmp_path)["mrr"] == pytest.approx(1 / 20) and _row(tmp_path)["recall_10"] == 0
 
 
-def test_score_matrix_intervals_comparison_and_report(tmp_path, capsys):
+def test_score_matrix_intervals_comparison_and_report(tmp_path):
   for name, seed in (("a", 0), ("b", 1)):
     (tmp_path / name).mkdir()
     np.save(tmp_path / name / "scores.npy", _scores(seed=seed))
-    assert _run(tmp_path / name, "--bootstrap=50") == 0
+    _run(tmp_path / name, "--bootstrap=50").succeeded()
   cell = _row(tmp_path / "a")["mrr"]
   assert cell["low"] < cell["score"] < cell["high"]
   assert "<dt>R@k</dt>" in (tmp_path / "a/out/report.html").read_text()
-  assert cli.main(["compare", str(tmp_path / "a/out"), f"b={tmp_path / 'b/out'}", "--resamples=50"]) == 0
-  assert "MRR: b against out" in capsys.readouterr().out
+  xmcap("compare", str(tmp_path / "a/out"), f"b={tmp_path / 'b/out'}", "--resamples=50").succeeded(
+    "MRR: b against out"
+  )
 
 
 def _with(value):
@@ -103,26 +103,20 @@ def _with(value):
     (_scores(3, 20), ["--targets=TARGETS"], "target 99 of query 1 is out of range; there are 20 candidates"),
     (_scores(20, 20), ["--pictures=a.npy"], "leave --pictures out"),
     (_scores(20, 20), ["--keys=TARGETS"], "3 keys for 20 queries"),
+    (np.array([[{}]], object), [], "pickle"),
   ],
 )
-def test_score_matrix_input_errors_are_one_line(tmp_path, capsys, scores, more, message):
+def test_score_matrix_input_errors_are_one_line(tmp_path, scores, more, message):
   np.save(tmp_path / "scores.npy", scores)
   (tmp_path / "targets.txt").write_text("1\n99\n2\n")
-  assert _run(tmp_path, *(word.replace("TARGETS", str(tmp_path / "targets.txt")) for word in more)) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error, error
+  _run(tmp_path, *(word.replace("TARGETS", str(tmp_path / "targets.txt")) for word in more)).refused(message)
 
 
-def test_score_matrix_in_a_pickle_is_refused(tmp_path, capsys):
-  np.save(tmp_path / "scores.npy", np.array([[{}]], object), allow_pickle=True)
-  assert _run(tmp_path) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and "pickle" in error
-
-
-def test_score_matrix_needs_a_language(tmp_path, capsys):
+def test_score_matrix_needs_a_language(tmp_path):
   np.save(tmp_path / "scores.npy", _scores())
-  assert cli.main(["score", "retrieval", f"--scores={tmp_path}/scores.npy", f"--out={tmp_path}/out"]) == 2
-  assert "give --language=CODE" in capsys.readouterr().err
-  assert cli.main(["score", "retrieval", f"--out={tmp_path}/out"]) == 2
-  assert "required: --pictures, --captions, --texts; or --scores" in capsys.readouterr().err
+  xmcap("score", "retrieval", f"--scores={tmp_path}/scores.npy", f"--out={tmp_path}/out").refused(
+    "give --language=CODE"
+  )
+  xmcap("score", "retrieval", f"--out={tmp_path}/out").refused(
+    "required: --pictures, --captions, --texts; or --scores"
+  )

@@ -1,13 +1,14 @@
 """`xmcap score tags` against scikit-learn, from files to tables, and what it refuses."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from sklearn.metrics import precision_score, recall_score
 
-from xmcap import cli
+from tests.make import files
+from tests.make.command import xmcap
+from tests.ranked.tables import table
 from xmcap.ranked import tags
 from xmcap.reading import tag_files
 
@@ -29,14 +30,14 @@ def _ranked(scores):
 
 
 def _write(path, code, rows):
-  lines = [{"image/key": key, "language": code, "tags": held} for key, held in rows.items()]
-  path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-  return path
+  return files.jsonl(
+    path, *({"image/key": key, "language": code, "tags": tags} for key, tags in rows.items())
+  )
 
 
 def _run(folder, *more):
   files = [f"--references={folder / 'true.jsonl'}", f"--predictions={folder / 'ours.jsonl'}"]
-  return cli.main(["score", "tags", *files, f"--out={folder / 'out'}", *more])
+  return xmcap("score", "tags", *files, f"--out={folder / 'out'}", *more)
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 10])
@@ -70,16 +71,15 @@ def test_tag_metrics_with_ties_are_the_mean_over_orders():
     assert row[name] == pytest.approx(np.mean([one[name] for one in found]))
 
 
-def test_images_without_true_tags_are_omitted_and_counted(tmp_path, capsys):
+def test_images_without_true_tags_are_omitted_and_counted(tmp_path):
   truth, scores = _made(6)
   _write(tmp_path / "true.jsonl", "zh", {**truth, "without": []})
   _write(tmp_path / "ours.jsonl", "zh", {**scores, "without": scores["p0"]})
-  assert _run(tmp_path) == 0
-  table = json.loads((tmp_path / "out/table.json").read_text())
-  assert table["languages"]["zh"]["images"] == 6
-  assert table["notes"] == ["pictures without a true tag are left out: zh 1"]
-  assert "without_tags:left_out" in table["signature"] and "k=5" in table["signature"]
-  assert "P@5" in capsys.readouterr().out
+  _run(tmp_path).succeeded("P@5")
+  written = table(tmp_path / "out")
+  assert written["languages"]["zh"]["images"] == 6
+  assert written["notes"] == ["pictures without a true tag are left out: zh 1"]
+  assert "without_tags:left_out" in written["signature"] and "k=5" in written["signature"]
 
 
 def test_tag_files_of_lists_mappings_and_text_are_equal(tmp_path):
@@ -88,7 +88,7 @@ def test_tag_files_of_lists_mappings_and_text_are_equal(tmp_path):
   tables = []
   for held in (scores, {key: _ranked(of) for key, of in scores.items()}):
     _write(tmp_path / "ours.jsonl", "zh", held)
-    assert _run(tmp_path, "--language=zh", "--k=1,5") == 0
+    _run(tmp_path, "--language=zh", "--k=1,5").succeeded()
     tables.append((tmp_path / "out/table.json").read_bytes())
   assert tables[0] == tables[1]
 
@@ -96,16 +96,15 @@ def test_tag_files_of_lists_mappings_and_text_are_equal(tmp_path):
 _VOTES = "p 狗 0.9 椅 0.4 沙发 1e-05\nq 100 0.5 猫 .25 船 0\n"  # as `id.tagvotes.txt`: "%s %g" after the id
 
 
-def test_tag_scores_in_text_are_recognized(tmp_path, capsys):
+def test_tag_scores_in_text_are_recognized(tmp_path):
   (tmp_path / "true.jsonl").write_text("p 椅 狗\nq 船 猫\nr\n")
   (tmp_path / "ours.jsonl").write_text(_VOTES)
   assert tag_files.read(tmp_path / "ours.jsonl", "zh") == {
     "zh": {"p": {"狗": 0.9, "椅": 0.4, "沙发": 1e-5}, "q": {"100": 0.5, "猫": 0.25, "船": 0.0}}
   }
-  assert _run(tmp_path, "--language=zh", "--k=1,3") == 0
-  said = capsys.readouterr()
-  assert said.err.splitlines() == [f"{tmp_path / 'ours.jsonl'}: read as `ID tag score tag score ...`"]
-  row = json.loads((tmp_path / "out/table.json").read_text())["languages"]["zh"]
+  result = _run(tmp_path, "--language=zh", "--k=1,3").succeeded()
+  assert result.err.splitlines() == [f"{tmp_path / 'ours.jsonl'}: read as `ID tag score tag score ...`"]
+  row = table(tmp_path / "out")["languages"]["zh"]
   assert (row["tags_p1"], row["tags_p3"]) == (0.5, pytest.approx(2 / 3))
 
 
@@ -114,7 +113,7 @@ def test_tag_file_number_in_a_json_list_is_a_tag(tmp_path):
   assert tag_files.read(tmp_path / "true.jsonl") == {"zh": {"p": {"百": 0, "100": -1}}}
 
 
-def test_tag_score_intervals_comparison_and_report(tmp_path, capsys):
+def test_tag_score_intervals_comparison_and_report(tmp_path):
   for name, seed in (("a", 0), ("b", 1)):
     folder = tmp_path / name
     folder.mkdir()
@@ -122,18 +121,22 @@ def test_tag_score_intervals_comparison_and_report(tmp_path, capsys):
     _write(folder / "true.jsonl", "zh", truth)
     rng = np.random.default_rng(seed)
     _write(folder / "ours.jsonl", "zh", {key: list(rng.permutation(_VOCABULARY)) for key in truth})
-    assert _run(folder, "--bootstrap=50") == 0
-  cell = json.loads((tmp_path / "a/out/table.json").read_text())["languages"]["zh"]["tags_f5"]
+    _run(folder, "--bootstrap=50").succeeded()
+  cell = table(tmp_path / "a/out")["languages"]["zh"]["tags_f5"]
   assert cell["low"] < cell["score"] < cell["high"]
   assert {file.name for file in (tmp_path / "a/out").iterdir()} >= {"table.tex", "table.csv", "table.md"}
   report = (tmp_path / "a/out/report.html").read_text()
   assert "<h1>Tags</h1>" in report and "P, R, F@k" in report
   folders = [f"{name}={tmp_path / name / 'out'}" for name in "ab"]
-  assert cli.main(["compare", *folders, "--metrics=tags_p5,tags_f5", "--resamples=50"]) == 0
-  assert "F@5: b against a" in capsys.readouterr().out
+  xmcap("compare", *folders, "--metrics=tags_p5,tags_f5", "--resamples=50").succeeded("F@5: b against a")
 
 
-_FIVE = '{"image/key": "p", "language": "zh", "tags": ["a", "b", "c", "d", "e"]}\n'
+def _five(tags):
+  """The row of _FIVE with other tags: a text of JSON."""
+  return f'{{"image/key": "p", "language": "zh", "tags": {tags}}}\n'
+
+
+_FIVE = _five('["a", "b", "c", "d", "e"]')
 
 
 @pytest.mark.parametrize(
@@ -147,43 +150,26 @@ _FIVE = '{"image/key": "p", "language": "zh", "tags": ["a", "b", "c", "d", "e"]}
     ("p a b\nq c\np d\n", _FIVE, ["--language=zh"], "line 3: 'p' is given twice in 'zh'"),
     ("p#0 a\np#0 b\n", _FIVE, ["--language=zh"], "line 2: 'p#0' is given twice in 'zh'"),
     ("p a b\n", _FIVE, [], "text names no language"),
-    (
-      _FIVE,
-      "p a 0.5 b\n",
-      ["--language=zh"],
-      "line 1: 0.5 is a number, no tag; a line is `ID tag tag ...` or",
-    ),
+    (_FIVE, "p a 0.5 b\n", ["--language=zh"], "line 1: 0.5 is a number, no tag; a line is `ID tag tag"),
     (_FIVE, "p a b\nq 狗 2\n", ["--language=zh"], "line 2: 2 is a number, no tag"),
     (_FIVE, "p a 2\nq\nr a b\n", ["--language=zh"], "line 3: no score after each tag, which line 1 has"),
     (_FIVE, "p a 1 a 2\n", ["--language=zh"], "line 1: the tag 'a' is given twice"),
-    (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '["a", "0.5"]'), [], "every second tag is a number"),
+    (_FIVE, _five('["a", "0.5"]'), [], "every second tag is a number"),
     (_FIVE, _FIVE.replace('"e"', '"a"'), [], "line 1: the tag 'a' is given twice"),
-    (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '{"a": NaN}'), [], "line 1"),
-    (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '{"a": "1"}'), [], "score of 'a' is no finite number"),
-    (
-      _FIVE,
-      _FIVE.replace('["a", "b", "c", "d", "e"]', f'{{"a": 1{"0" * 400}}}'),
-      [],
-      "score of 'a' is no finite",
-    ),
-    (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '"a"'), [], "line 1: 'tags' is missing or no list"),
+    (_FIVE, _five('{"a": NaN}'), [], "line 1"),
+    (_FIVE, _five('{"a": "1"}'), [], "score of 'a' is no finite number"),
+    (_FIVE, _five(f'{{"a": 1{"0" * 400}}}'), [], "score of 'a' is no finite"),
+    (_FIVE, _five('"a"'), [], "line 1: 'tags' is missing or no list"),
     (_FIVE, _FIVE.replace('"p"', '"q"'), [], "1 picture of 1 without predicted tags (p)"),
-    (
-      _FIVE,
-      _FIVE + _FIVE.replace('"p"', '"q"'),
-      [],
-      "1 predicted picture without a line in the references (q)",
-    ),
+    (_FIVE, _FIVE + _FIVE.replace('"p"', '"q"'), [], "1 predicted picture without a line in the references"),
     (_FIVE, _FIVE + _FIVE.replace('"zh"', '"th"'), [], "no tags in th, which are predicted"),
     (_FIVE, _FIVE.replace('"zh"', '"qq"'), [], "unknown language 'qq'"),
-    (_FIVE.replace('["a", "b", "c", "d", "e"]', "[]"), _FIVE, [], "no picture has a true tag"),
+    (_five("[]"), _FIVE, [], "no picture has a true tag"),
     (_FIVE, _FIVE, ["--k=4"], "--k=4: name some of 1, 3, 5, 10"),
   ],
 )
-def test_tag_score_input_errors_are_one_line(tmp_path, capsys, true, ours, more, message):
-  (tmp_path / "true.jsonl").write_text(true)
+def test_tag_score_input_errors_are_one_line(tmp_path, true, ours, more, message):
+  files.text(tmp_path / "true.jsonl", true)
   (tmp_path / "ours.jsonl").write_text(ours)
   (tmp_path / "labels.txt").write_text("a\nb\nc\nd\ne\n")
-  assert _run(tmp_path, *(word.replace("LABELS", str(tmp_path / "labels.txt")) for word in more)) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error, error
+  _run(tmp_path, *(word.replace("LABELS", str(tmp_path / "labels.txt")) for word in more)).refused(message)

@@ -1,9 +1,6 @@
 """Folders, tar and zip archives of images: which files are read, which are refused, and how damage is reported."""
 
-import bz2
 import collections
-import gzip
-import io
 import os
 import pathlib
 import random
@@ -13,22 +10,15 @@ import zipfile
 import pytest
 
 from tests.fuzz.byte_damage import mutate
-from xmcap.errors import UsageError, XmcapError
+from tests.make import files
+from tests.make.refusals import refusal
+from xmcap.errors import XmcapError
 from xmcap.reading import archives, tar_files
 from xmcap.reading.archives import Address, File, Found, Trouble
 
 
-def write_tar(path, entries, opener=open):
-  """Entries: (name, bytes), or a TarInfo of a link or device."""
-  with opener(path, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
-    for entry in entries:
-      if isinstance(entry, tarfile.TarInfo):
-        archive.addfile(entry)
-      else:
-        info = tarfile.TarInfo(entry[0])
-        info.size = len(entry[1])
-        archive.addfile(info, io.BytesIO(entry[1]))
-  return str(path)
+def search_tar(path, kind=archives.TAR):
+  return list(tar_files.search_tar(File(kind, str(path))))
 
 
 def link(name, target, kind=tarfile.SYMTYPE):
@@ -53,14 +43,14 @@ PICTURES = {"a/1.jpg": b"one", "a/2.JPG": b"two" * 700, "a/0.jpg": b""}
 
 
 def test_tar_is_read_in_place(tmp_path):
-  path = write_tar(tmp_path / "a.tar", ENTRIES)
+  path = str(files.tarred(tmp_path / "a.tar", *ENTRIES))
   assert archives.kind_of(path) == archives.TAR
-  assert read_all(archives.TAR, path, tar_files.search_tar(File(archives.TAR, path))) == PICTURES
+  assert read_all(archives.TAR, path, search_tar(path)) == PICTURES
 
 
-@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
-def test_packed_tar_is_unpacked_once(tmp_path, opener):
-  path = write_tar(tmp_path / "a.tgz", ENTRIES, opener)
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2"])
+def test_packed_tar_is_unpacked_once(tmp_path, mode):
+  path = str(files.tarred(tmp_path / "a.tgz", *ENTRIES, mode=mode))
   unpacked = str(tmp_path / "copy")
   assert archives.kind_of(path) == archives.PACKED_TAR
   found = list(tar_files.search_tar(File(archives.PACKED_TAR, path, unpacked)))
@@ -71,10 +61,7 @@ def test_packed_tar_is_unpacked_once(tmp_path, opener):
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_zip_is_read_in_place(tmp_path, method):
   path = str(tmp_path / "a.zip")
-  with zipfile.ZipFile(path, "w", method) as archive:
-    archive.mkdir("a")
-    for name, data in [*ENTRIES, ("__MACOSX/a/1.jpg", b"fork")]:
-      archive.writestr(name, data)
+  files.zipped(path, {"a/": b"", **dict(ENTRIES), "__MACOSX/a/1.jpg": b"fork"}, method)
   assert archives.kind_of(path) == archives.ZIP
   assert read_all(archives.ZIP, path, archives.search_zip(path)) == PICTURES
 
@@ -96,13 +83,10 @@ UNSAFE = ("../out.jpg", "a/../../out.jpg", "/etc/out.jpg", "C:\\out.jpg", "..\\o
 
 @pytest.mark.parametrize("name", UNSAFE)
 def test_archive_names_with_path_traversal_are_refused(tmp_path, name):
-  path = write_tar(tmp_path / "a.tar", [(name, b"bad"), ("good.jpg", b"good")])
-  zipped = str(tmp_path / "a.zip")
-  with zipfile.ZipFile(zipped, "w") as archive:
-    archive.writestr(zipfile.ZipInfo(name), b"bad")
-    archive.writestr("good.jpg", b"good")
-  for found in (list(tar_files.search_tar(File(archives.TAR, path))), list(archives.search_zip(zipped))):
-    assert [(type(entry), getattr(entry, "kind", "")) for entry in found] == [
+  path = str(files.tarred(tmp_path / "a.tar", (name, b"bad"), ("good.jpg", b"good")))
+  zipped = files.zipped(tmp_path / "a.zip", {name: b"bad", "good.jpg": b"good"})
+  for entries in (search_tar(path), list(archives.search_zip(str(zipped)))):
+    assert [(type(entry), getattr(entry, "kind", "")) for entry in entries] == [
       (Trouble, "unsafe_path"),
       (Found, ""),
     ]
@@ -110,8 +94,8 @@ def test_archive_names_with_path_traversal_are_refused(tmp_path, name):
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
 def test_tar_links_and_devices_are_refused(tmp_path, kind):
-  path = write_tar(tmp_path / "a.tar", [link("x.jpg", "/etc/passwd", kind), ("good.jpg", b"good")])
-  found = list(tar_files.search_tar(File(archives.TAR, path)))
+  path = str(files.tarred(tmp_path / "a.tar", link("x.jpg", "/etc/passwd", kind), ("good.jpg", b"good")))
+  found = search_tar(path)
   assert [type(entry) for entry in found] == [Trouble, Found]
 
 
@@ -131,8 +115,8 @@ def test_img2dataset_json_gives_image_urls(tmp_path):
     ("00/3.json", b"{cut"),
     ("00/4.json", b"[" * 100_000),
   ]
-  path = write_tar(tmp_path / "a.tar", entries)
-  found = list(tar_files.search_tar(File(archives.SHARD, path)))
+  path = str(files.tarred(tmp_path / "a.tar", *entries))
+  found = search_tar(path, archives.SHARD)
   assert [entry for entry in found if isinstance(entry, Address)] == [Address("00/1", "http://a/1")]
   assert len(found) == 2
 
@@ -143,36 +127,32 @@ def test_json_over_the_size_limit_is_not_read(kind, tmp_path):
   short, long = (about % (b"x" * (size - len(about) + 2)) for size in (1 << 20, (1 << 20) + 1))
   entries, path = {"1.json": short, "2.json": long}, tmp_path / "a"
   if kind == archives.FOLDER:
-    path.mkdir()
     for name, data in entries.items():
-      (path / name).write_bytes(data)
+      files.text(path / name, data)
   elif kind == archives.ZIP:
-    with zipfile.ZipFile(path, "w") as archive:
-      for name, data in entries.items():
-        archive.writestr(name, data)
+    files.zipped(path, entries)
   else:
-    write_tar(path, entries.items())
+    files.tarred(path, *entries.items())
   assert list(tar_files.search(File(kind, str(path)))) == [Address("1", "http://a/1")]
 
 
 def test_truncated_tar_is_reported(tmp_path):
-  path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1" * 600), ("2.jpg", b"2" * 600)])
+  path = str(files.tarred(tmp_path / "a.tar", ("1.jpg", b"1" * 600), ("2.jpg", b"2" * 600)))
   whole = pathlib.Path(path).read_bytes()
   for length in (512, 700, 1536, 1700, 2100, 3072):  # in data, at a header, in a header, before the end mark
     pathlib.Path(path).write_bytes(whole[:length])
-    found = list(tar_files.search_tar(File(archives.SHARD, path)))
+    found = search_tar(path, archives.SHARD)
     assert isinstance(found[-1], Trouble) and found[-1].kind == "truncated", length
     assert len(found) == 1 + (length >= 1536) + (length >= 3072), length
-    with pytest.raises(XmcapError, match="download it again"):
-      list(tar_files.search_tar(File(archives.TAR, path)))
+    assert "download it again" in refusal(search_tar, path, error=XmcapError)
 
 
 def test_damaged_tar_header_is_not_the_end_of_the_tar(tmp_path):
-  path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1"), ("2.jpg", b"2"), ("3.jpg", b"3")])
+  path = str(files.tarred(tmp_path / "a.tar", ("1.jpg", b"1"), ("2.jpg", b"2"), ("3.jpg", b"3")))
   whole = bytearray(pathlib.Path(path).read_bytes())
   whole[1024:1100] = b"\xff" * 76
   pathlib.Path(path).write_bytes(whole)
-  found = list(tar_files.search_tar(File(archives.SHARD, path)))
+  found = search_tar(path, archives.SHARD)
   assert [getattr(entry, "kind", entry.path if isinstance(entry, Found) else "") for entry in found] == [
     "1.jpg",
     "truncated",
@@ -180,45 +160,42 @@ def test_damaged_tar_header_is_not_the_end_of_the_tar(tmp_path):
 
 
 def test_truncated_packed_tar_is_refused(tmp_path):
-  path = write_tar(tmp_path / "a.tgz", [("1.jpg", os.urandom(60_000))], gzip.open)
-  whole = pathlib.Path(path).read_bytes()
-  pathlib.Path(path).write_bytes(whole[:30_000])
-  with pytest.raises(XmcapError, match="a.tgz: not a complete tar file"):
-    tar_files.unpack(path, str(tmp_path / "copy"))
+  path = files.tarred(tmp_path / "a.tgz", ("1.jpg", os.urandom(60_000)), mode="w:gz")
+  path.write_bytes(path.read_bytes()[:30_000])
+  message = refusal(tar_files.unpack, str(path), str(tmp_path / "copy"), error=XmcapError)
+  assert "a.tgz: not a complete tar file" in message
+
+
+def _longname(name, size):
+  header = tarfile.TarInfo(name)
+  header.type, header.size = tarfile.GNUTYPE_LONGNAME, size
+  return header.tobuf(tarfile.GNU_FORMAT)
 
 
 @pytest.mark.parametrize("size", [4 << 30, -(1 << 20)])
 def test_tar_header_with_an_impossible_size_is_refused(tmp_path, size):
-  info = tarfile.TarInfo("x" * 90)
-  info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
-  (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
+  path = files.text(tmp_path / "a.tar", _longname("x" * 90, size) + bytes(1 << 20))
   with pytest.raises(XmcapError, match=f"a header of {size:,} bytes|bad checksum|invalid header"):
-    list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
+    search_tar(path)
 
 
 def test_endless_gnu_longname_headers_are_refused(tmp_path):
-  info = tarfile.TarInfo("././@LongLink")
-  info.type, info.size = tarfile.GNUTYPE_LONGNAME, 5
-  (tmp_path / "a.tar").write_bytes((info.tobuf(tarfile.GNU_FORMAT) + b"name\0".ljust(512, b"\0")) * 5_000)
-  with pytest.raises(XmcapError, match="not a complete tar file"):
-    list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
+  header = _longname("././@LongLink", 5) + b"name\0".ljust(512, b"\0")
+  path = files.text(tmp_path / "a.tar", header * 5_000)
+  assert "not a complete tar file" in refusal(search_tar, path, error=XmcapError)
 
 
 def test_damaged_archives_are_read_or_refused_in_one_line(tmp_path):
-  write_tar(tmp_path / "a.tar", ENTRIES)
-  for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(tmp_path / f"{method}.zip", "w", method) as archive:
-      for name, data in ENTRIES:
-        archive.writestr(name, data)
-  tar = (tmp_path / "a.tar").read_bytes()
-  zips = [(tmp_path / f"{method}.zip").read_bytes() for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]
+  tar = files.tarred(tmp_path / "a.tar", *ENTRIES).read_bytes()
+  methods = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+  zips = [files.zipped(tmp_path / "a.zip", dict(ENTRIES), method).read_bytes() for method in methods]
   rng = random.Random(4)
   path, outcomes = str(tmp_path / "damaged"), collections.Counter()
   for turn in range(600):
-    pathlib.Path(path).write_bytes(mutate(tar if turn % 2 else rng.choice(zips), [tar, *zips], rng))
+    files.text(path, mutate(tar if turn % 2 else rng.choice(zips), [tar, *zips], rng))
     try:
-      found = list(tar_files.search_tar(File(archives.TAR, path)) if turn % 2 else archives.search_zip(path))
-      read_all(archives.TAR if turn % 2 else archives.ZIP, path, found)
+      entries = search_tar(path) if turn % 2 else list(archives.search_zip(path))
+      read_all(archives.TAR if turn % 2 else archives.ZIP, path, entries)
       outcomes["read"] += 1
     except XmcapError as error:
       assert str(error).startswith(path) and "\n" not in str(error)
@@ -227,43 +204,33 @@ def test_damaged_archives_are_read_or_refused_in_one_line(tmp_path):
 
 
 def test_zip_bomb_is_read_up_to_the_limit(tmp_path, monkeypatch):
-  path = str(tmp_path / "a.zip")
-  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-    archive.writestr("1.jpg", bytes(1 << 20))
+  path = str(files.zipped(tmp_path / "a.zip", {"1.jpg": bytes(1 << 20)}))
   monkeypatch.setattr(archives, "MAX_BYTES", 4096)
   assert [len(data) for data in read_all(archives.ZIP, path, archives.search_zip(path)).values()] == [4096]
 
 
-def test_damaged_zip_member_is_named(tmp_path):
-  path = tmp_path / "a.zip"
-  with zipfile.ZipFile(path, "w") as archive:
-    archive.writestr("1.jpg", b"picture")
-  found = list(archives.search_zip(str(path)))
-  path.write_bytes(path.read_bytes().replace(b"picture", b"pictuRe"))
-  with pytest.raises(XmcapError, match=r"a\.zip: 1\.jpg: .*its checksum is wrong"):
-    read_all(archives.ZIP, str(path), found)
+def _search_zip(path):
+  return list(archives.search_zip(str(path)))
+
+
+def test_damaged_or_encrypted_zip_is_refused(tmp_path):
+  path = files.zipped(tmp_path / "a.zip", {"1.jpg": b"picture"}, zipfile.ZIP_STORED)
+  entries, whole = _search_zip(path), path.read_bytes()
+  path.write_bytes(whole.replace(b"picture", b"pictuRe"))
+  message = refusal(read_all, archives.ZIP, str(path), entries, error=XmcapError)
+  assert "a.zip: 1.jpg: " in message and "its checksum is wrong" in message
   path.write_bytes(b"PK\x03\x04 no zip")
-  with pytest.raises(XmcapError, match="not a complete zip file"):
-    list(archives.search_zip(str(path)))
-
-
-def test_encrypted_zip_is_refused(tmp_path):
-  path = tmp_path / "a.zip"
-  with zipfile.ZipFile(path, "w") as archive:
-    archive.writestr("1.jpg", b"picture")
-  data = bytearray(path.read_bytes())
-  data[data.index(b"PK\x01\x02") + 8] |= 1
-  path.write_bytes(data)
-  with pytest.raises(XmcapError, match="its entries are encrypted: unpack it"):
-    list(archives.search_zip(str(path)))
+  assert "not a complete zip file" in refusal(_search_zip, path, error=XmcapError)
+  encrypted = bytearray(whole)
+  encrypted[encrypted.index(b"PK\x01\x02") + 8] |= 1
+  path.write_bytes(encrypted)
+  assert "its entries are encrypted: unpack it" in refusal(_search_zip, path, error=XmcapError)
 
 
 def test_kind_of_refuses_missing_paths_and_other_files(tmp_path):
-  (tmp_path / "page.zip").write_text("<html>404</html>")
-  with pytest.raises(UsageError, match="neither a folder nor a .zip"):
-    archives.kind_of(tmp_path / "page.zip")
-  with pytest.raises(UsageError, match="No such file"):
-    archives.kind_of(tmp_path / "absent")
+  page = files.text(tmp_path / "page.zip", "<html>404</html>")
+  assert "neither a folder nor a .zip" in refusal(archives.kind_of, page)
+  assert "No such file" in refusal(archives.kind_of, tmp_path / "absent")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from xmcap.errors import UsageError
+from tests.make.refusals import refusal
 from xmcap.reading import captions
 from xmcap.scoring import score
 
@@ -18,45 +18,39 @@ _PREDICTIONS = {"k": {"en": "a dog"}}
   "references, message",
   [
     (
-      "captions.jsonl",
-      "references: 'captions.jsonl' must be a dictionary; the form is {image key: {language code: captions}}",
+      "r.jsonl",
+      "references: 'r.jsonl' must be a dictionary; the form is {image key: {language code: captions}}",
     ),
-    ([], r"references: \[\] must be a dictionary"),
-    ({1.5: {"en": ["a"]}}, r"references\[1.5\]: the key of an image must be a string or a whole number"),
-    ({1: {"en": ["a"]}, "1": {}}, r"references\['1'\]: must be given once, .* as a string and as a number"),
-    (
-      {1: ["a"]},
-      r"references\[1\]: \['a'\] must be a dictionary; the form is \{image key: \{language code: ",
-    ),
-    ({"k": ["a"]}, r"references\['k'\]: \['a'\] must be a dictionary"),
-    ({"k": {1: ["a"]}}, r"references\['k'\]\[1\]: 1 must be a language code such as 'en'"),
-    ({"k": {"eng": ["a"]}}, r"references\['k'\]\['eng'\]: unknown language 'eng'; did you mean 'en'"),
-    ({"k": {"en": "a dog"}}, r"references\['k'\]\['en'\]: 'a dog' must be a list of strings"),
-    ({"k": {"en": None}}, r"references\['k'\]\['en'\]: None must be a list of strings"),
-    ({"k": {"en": ["a", 1]}}, r"references\['k'\]\['en'\]: \['a', 1\] must be a list of strings"),
-    ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: 1 must be"),
+    ([], "references: [] must be a dictionary"),
+    ({1.5: {"en": ["a"]}}, "references[1.5]: the key of an image must be a string or a whole number"),
+    ({1: {"en": ["a"]}, "1": {}}, "references['1']: must be given once, "),
+    ({1: ["a"]}, "references[1]: ['a'] must be a dictionary; the form is {image key: {language code: "),
+    ({"k": ["a"]}, "references['k']: ['a'] must be a dictionary"),
+    ({"k": {1: ["a"]}}, "references['k'][1]: 1 must be a language code such as 'en'"),
+    ({"k": {"eng": ["a"]}}, "references['k']['eng']: unknown language 'eng'; did you mean 'en'"),
+    ({"k": {"en": "a dog"}}, "references['k']['en']: 'a dog' must be a list of strings"),
+    ({"k": {"en": None}}, "references['k']['en']: None must be a list of strings"),
+    ({"k": {"en": ["a", 1]}}, "references['k']['en']: ['a', 1] must be a list of strings"),
+    ({"a\nb": {"en": 1}}, "references['a\\nb']['en']: 1 must be"),
   ],
 )
 def test_score_refuses_malformed_references(references, message):
-  with pytest.raises(UsageError, match=message) as caught:
-    score(references, _PREDICTIONS)
-  assert "\n" not in str(caught.value)
+  assert message in refusal(score, references, _PREDICTIONS)
 
 
 @pytest.mark.parametrize(
   "predictions, message",
   [
     ("ours.jsonl", "predictions: 'ours.jsonl' must be a dictionary"),
-    ({None: {"en": "a"}}, r"predictions\[None\]: the key of an image must be a string or a whole number"),
-    ({"k": "a dog"}, r"predictions\['k'\]: 'a dog' must be a dictionary; the form is"),
-    ({"k": {None: "a"}}, r"predictions\['k'\]\[None\]: None must be a language code"),
-    ({"k": {"en": ["a"]}}, r"predictions\['k'\]\['en'\]: \['a'\] must be a string"),
-    ({"k": {"en": float("nan")}}, r"predictions\['k'\]\['en'\]: nan must be a string"),
+    ({None: {"en": "a"}}, "predictions[None]: the key of an image must be a string or a whole number"),
+    ({"k": "a dog"}, "predictions['k']: 'a dog' must be a dictionary; the form is"),
+    ({"k": {None: "a"}}, "predictions['k'][None]: None must be a language code"),
+    ({"k": {"en": ["a"]}}, "predictions['k']['en']: ['a'] must be a string"),
+    ({"k": {"en": float("nan")}}, "predictions['k']['en']: nan must be a string"),
   ],
 )
 def test_score_refuses_malformed_predictions(predictions, message):
-  with pytest.raises(UsageError, match=message):
-    score(_REFERENCES, predictions)
+  assert message in refusal(score, _REFERENCES, predictions)
 
 
 def test_plain_references_accepts_str_and_mapping_subtypes():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from xmcap.errors import UsageError
+from tests.make.refusals import refusal
 from xmcap.ranked import ranks, retrieval, score_matrices, zero_shot
 from xmcap.reading import embedding_files, embedding_rows
 
@@ -27,13 +27,6 @@ def whole(array):
   """Unit rows, computed at once as float64."""
   wide = array.astype(np.float32).astype(np.float64, order="C")
   return (wide / np.sqrt((wide * wide).sum(axis=-1, keepdims=True))).astype(np.float32)
-
-
-def refused(call):
-  with pytest.raises(UsageError) as caught:
-    call()
-  assert "\n" not in str(caught.value)
-  return str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", ">f2", "<f8", ">f8", ml_dtypes.bfloat16])
@@ -87,13 +80,13 @@ def test_equal_embedding_rows_match_numpy_unique():
     (np.array([[1, 2], [0, 0]], np.float32), "row 1: an embedding of length 0"),
   ],
 )
-def test_cosine_of_zero_or_non_finite_rows_is_refused(tmp_path, array, message):
+def test_cosine_of_zero_or_non_finite_rows_is_refusal(tmp_path, array, message):
   np.save(tmp_path / "a.npy", array)
   found = embedding_files.read(tmp_path / "a.npy")
-  assert message in refused(lambda: embedding_rows.prepared(found, "cosine", "a"))
+  assert message in refusal(lambda: embedding_rows.prepared(found, "cosine", "a"))
 
 
-def test_dot_products_that_overflow_are_refused():
+def test_dot_products_that_overflow_are_refusal():
   """As a matrix of such scores is refused; the cosine of the same embeddings is well defined."""
   queries, names = ROWS * np.float32(1e30), {"en": lambda: ROWS[:5] * np.float32(1e30)}
   labels = {"en": zero_shot.Labels(np.arange(5), tuple("abcde"))}
@@ -102,13 +95,13 @@ def test_dot_products_that_overflow_are_refused():
   def score(similarity):
     return zero_shot.score_zero_shot(queries, np.arange(50) % 5, labels, names, similarity=similarity)
 
-  assert says in refused(lambda: score("dot"))
+  assert says in refusal(lambda: score("dot"))
   plain = zero_shot.score_zero_shot(ROWS, np.arange(50) % 5, labels, {"en": lambda: ROWS[:5]})
   assert score("cosine").table.rows == plain.table.rows
-  assert says in refused(lambda: list(score_matrices.similarities(queries, queries, "dot")))
+  assert says in refusal(lambda: list(score_matrices.similarities(queries, queries, "dot")))
   captions = {"en": retrieval.CaptionRows(np.arange(50), ("a",) * 50)}
   keys = [f"{number}" for number in range(50)]
-  assert says in refused(
+  assert says in refusal(
     lambda: retrieval.score_retrieval(queries, keys, captions, {"en": lambda: queries}, similarity="dot")
   )
 

@@ -1,10 +1,10 @@
 """Image keys and language codes: matching, the option --key, and duplicates."""
 
-import json
-
 import pytest
 
-from xmcap import cli
+from tests.make import files
+from tests.make.command import xmcap
+from tests.make.refusals import refusal
 from xmcap.errors import UsageError
 from xmcap.reading import ids
 from xmcap.scoring import read_predictions, read_references, score
@@ -12,10 +12,8 @@ from xmcap.scoring import read_predictions, read_references, score
 _CAPTIONS = {"42": {"en": ["a dog"]}, "7": {"en": ["a cat"], "pt": ["um gato"]}}
 
 
-def _predictions(tmp_path, rows, name="p.jsonl"):
-  path = tmp_path / name
-  path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-  return path
+def _predictions(tmp_path, rows):
+  return files.jsonl(tmp_path / "p.jsonl", *rows)
 
 
 def _of_keys(tmp_path, *keys):
@@ -49,24 +47,22 @@ def test_key_regular_expression_extracts_the_image_key(tmp_path):
   rows = [{"id": "img-42-en", "caption": "a"}, {"id": "img-7-pt", "caption": "b"}]
   path = _predictions(tmp_path, rows)
   assert read_predictions(path, "en", key=r"img-(\d+)-.*") == {"42": {"en": "a"}, "7": {"en": "b"}}
-  found = {"42": {"en": "a"}, "7": {"pt": "b"}}
-  assert read_predictions(path, key=r"img-(\d+)-(?P<language>\w+)") == found
-  assert read_predictions(path, key=r"img-(?P<key>\d+)-(?P<language>\w+)") == found
-  assert read_references(path, key=r"img-(\d+)-(?P<language>\w+)") == {
-    "42": {"en": ["a"]},
-    "7": {"pt": ["b"]},
-  }
-  with pytest.raises(UsageError, match=r"line 2: --key=\(.\*\)-en does not match the id 'img-7-pt'"):
-    read_predictions(path, "en", key="(.*)-en")
-  with pytest.raises(UsageError, match="line 2: language is pt, but --language says en"):
-    read_predictions(path, "en", key=r"img-(\d+)-(?P<language>\w+)")
+  expected = {"42": {"en": "a"}, "7": {"pt": "b"}}
+  assert read_predictions(path, key=r"img-(\d+)-(?P<language>\w+)") == expected
+  assert read_predictions(path, key=r"img-(?P<key>\d+)-(?P<language>\w+)") == expected
+  references = read_references(path, key=r"img-(\d+)-(?P<language>\w+)")
+  assert references == {"42": {"en": ["a"]}, "7": {"pt": ["b"]}}
+  for key, message in (
+    ("(.*)-en", "line 2: --key=(.*)-en does not match the id 'img-7-pt'"),
+    (r"img-(\d+)-(?P<language>\w+)", "line 2: language is pt, but --language says en"),
+  ):
+    assert message in refusal(read_predictions, path, "en", key=key)
 
 
 def test_key_regular_expression_on_references(tmp_path):
-  path = _of_keys(tmp_path, "42", "7")
-  assert list(read_references(path, key="(.*)_en")) == ["42", "7"]
-  with pytest.raises(UsageError, match="does not match the id '7'"):
-    read_references(_of_keys(tmp_path, "42_en", "7"), key="(.*)_en")
+  assert list(read_references(_of_keys(tmp_path, "42", "7"), key="(.*)_en")) == ["42", "7"]
+  path = _of_keys(tmp_path, "42_en", "7")
+  assert "does not match the id '7'" in refusal(read_references, path, key="(.*)_en")
 
 
 @pytest.mark.parametrize("key", ["(", "abc", "(a)(b)", "(?P<language>a)", "(a)(b)(?P<language>c)"])
@@ -146,8 +142,7 @@ def test_duplicate_predictions_count_once_and_are_noted(tmp_path):
 def test_predictions_folder_merges_notes_of_its_files(tmp_path):
   """Not one for each of its files, which hides the others."""
   for code in ("de", "en", "th"):
-    rows = [{"image/key": "7", "caption": "x"}] * 2
-    (tmp_path / f"{code}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files.jsonl(tmp_path / f"{code}.jsonl", *[{"image/key": "7", "caption": "x"}] * 2)
   predictions = read_predictions(tmp_path)
   assert predictions.notes == ("predictions: 3 predictions given twice with the same caption; counted once",)
   paths = [str(tmp_path / f"{code}.jsonl") for code in ("de", "en", "th")]
@@ -160,8 +155,9 @@ def test_predictions_folder_merges_notes_of_its_files(tmp_path):
 
 def test_captions_equal_to_image_keys_are_refused(tmp_path):
   rows = [{"image/key": str(number), "language": "en", "caption": str(number)} for number in range(3)]
-  with pytest.raises(UsageError, match="3 of 3 captions are the key of their image"):
-    read_predictions(_predictions(tmp_path, rows))
+  assert "3 of 3 captions are the key of their image" in refusal(
+    read_predictions, _predictions(tmp_path, rows)
+  )
 
 
 def test_empty_references_are_noted_or_refused(tmp_path):
@@ -171,16 +167,13 @@ def test_empty_references_are_noted_or_refused(tmp_path):
   assert "1 image with an empty reference among others (en 7)" in note
   assert note in score(references, {"7": {"en": "a"}}).table.notes
   rows.append({"image/key": "8", "language": "en", "caption": [""]})
-  with pytest.raises(UsageError, match=r"1 image with empty references only \(en 8\)"):
-    read_references(_predictions(tmp_path, rows))
+  assert "1 image with empty references only (en 8)" in refusal(read_references, _predictions(tmp_path, rows))
 
 
-def test_score_key_option_applies_to_references_and_predictions(tmp_path, capsys):
-  _predictions(
-    tmp_path, [{"id": "a-1", "caption": ["x", "y"]}, {"id": "b-1", "caption": "z"}], "references.jsonl"
-  )
-  _predictions(tmp_path, [{"id": "a-2", "caption": "x"}, {"id": "b-2", "caption": "z"}])
-  files = [f"--references={tmp_path}/references.jsonl", f"--predictions={tmp_path}/p.jsonl"]
-  options = [f"--out={tmp_path}/out", "--language=en", "--only_tables", "--no_health", "--processes=1"]
-  assert cli.main(["score", *files, *options, r"--key=(\w)-\d"]) == 0
-  assert "note: predictions: the key of an image is its id" in capsys.readouterr().out
+def test_score_key_option_applies_to_references_and_predictions(tmp_path):
+  rows = {"id": "a-1", "caption": ["x", "y"]}, {"id": "b-1", "caption": "z"}
+  references = files.jsonl(tmp_path / "references.jsonl", *rows)
+  predictions = _predictions(tmp_path, [{"id": "a-2", "caption": "x"}, {"id": "b-2", "caption": "z"}])
+  options = [f"--out={tmp_path}/out", "--language=en", "--only_tables", "--no_health", r"--key=(\w)-\d"]
+  result = xmcap("score", f"--references={references}", f"--predictions={predictions}", *options)
+  result.succeeded("note: predictions: the key of an image is its id")

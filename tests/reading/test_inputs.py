@@ -2,13 +2,14 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import tarfile
 import zipfile
 
 import pytest
 
+from tests.make import files
+from tests.make.refusals import refusal
 from xmcap.errors import UsageError
 from xmcap.reading import inputs
 from xmcap.reading.inputs import Input
@@ -23,11 +24,9 @@ def _object(size):
   return '{"a": "' + "x" * (size - 9) + '"}'
 
 
-def _zip(path, members, **options):
-  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as archive:
-    for name, content in members.items():
-      archive.writestr(name, content)
-  return path
+def _refused(path, content, **limits):
+  """The message when rows are read of a file of this content."""
+  return refusal(_rows, files.text(path, content), **limits)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", " \n"])
@@ -41,28 +40,23 @@ def test_jsonl_line_numbers_across_read_blocks(tmp_path, monkeypatch, end):
 
 def test_jsonl_error_after_the_first_block_names_the_line(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "_BLOCK", 16)
-  path = tmp_path / "rows.jsonl"
-  path.write_text('{"n": 1}\n' * 30 + '{"n": 1, "n": 2}\n')
-  with pytest.raises(UsageError, match="line 31: names 'n' twice"):
-    _rows(path)
+  content = '{"n": 1}\n' * 30 + '{"n": 1, "n": 2}\n'
+  assert "line 31: names 'n' twice" in _refused(tmp_path / "rows.jsonl", content)
 
 
 def test_jsonl_line_length_limit(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "_BLOCK", 64)
-  path = tmp_path / "rows.jsonl"
-  path.write_text("{}\n" + _object(1 << 20) + "\n{}")
+  path = files.text(tmp_path / "rows.jsonl", "{}\n" + _object(1 << 20) + "\n{}")
   assert [number for number, _ in _rows(path, max_line=1 << 20)] == [1, 2, 3]
-  path.write_text("{}\n" + _object((1 << 20) + 1) + "\n{}")
-  with pytest.raises(UsageError, match="line 2: longer than 1 MiB"):
-    _rows(path, max_line=1 << 20)
+  content = "{}\n" + _object((1 << 20) + 1) + "\n{}"
+  assert "line 2: longer than 1 MiB" in _refused(path, content, max_line=1 << 20)
 
 
 def test_too_long_jsonl_line_is_refused_before_reading_it_whole(tmp_path):
   path = tmp_path / "rows.jsonl"
   with open(path, "wb") as file:
     file.truncate(1 << 36)  # a hole: 64 GiB that take no room on the disk
-  with pytest.raises(UsageError, match="line 1: longer than 16 MiB"):
-    _rows(path)
+  assert "line 1: longer than 16 MiB" in refusal(_rows, path)
 
 
 def test_json_document_over_the_size_limit_is_refused(tmp_path, monkeypatch):
@@ -87,10 +81,8 @@ def test_json_errors_name_line_and_column(tmp_path):
 
 
 def test_zip_with_a_single_jsonl_file_is_read(tmp_path):
-  path = _zip(
-    tmp_path / "x", {"README": "-", "a/captions.jsonl": '{"a": 1}\n', "__MACOSX/._captions.jsonl": ""}
-  )
-  assert _rows(path) == [(1, {"a": 1})]
+  members = {"README": "-", "a/captions.jsonl": '{"a": 1}\n', "__MACOSX/._captions.jsonl": ""}
+  assert _rows(files.zipped(tmp_path / "x", members)) == [(1, {"a": 1})]
 
 
 @pytest.mark.parametrize(
@@ -100,91 +92,62 @@ def test_zip_with_a_single_jsonl_file_is_read(tmp_path):
     ({"captions.xml": "{}"}, "with 0 .jsonl, .json"),
     ({"a.json": "[]", "b.json": "[]"}, "with 2 .json files"),
     ({"a.jsonl": "{}", "b.jsonl": "{}"}, "with 2 .jsonl files"),
-    ({"../a.jsonl": "{}\n["}, r"x \(../a.jsonl\), line 2: broken JSON"),
+    ({"../a.jsonl": "{}\n["}, "x (../a.jsonl), line 2: broken JSON"),
   ],
 )
 def test_zip_without_a_single_captions_file_is_refused(tmp_path, members, message):
-  with pytest.raises(UsageError, match=message):
-    _rows(_zip(tmp_path / "x", members))
-
-
-def _tar(path, members, mode="w"):
-  with tarfile.open(path, mode) as archive:
-    for name, content in members.items():
-      member = tarfile.TarInfo(name)
-      member.size = len(content)
-      archive.addfile(member, io.BytesIO(content))
-  return path
+  assert message in refusal(_rows, files.zipped(tmp_path / "x", members))
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 def test_tar_with_a_single_captions_file_is_read(tmp_path, mode):
-  path = _tar(tmp_path / "x", {"a/README": b"-", "a/c.jsonl": b'{"a": 1}\n', "a/._c.jsonl": b""}, mode)
-  assert _rows(path) == [(1, {"a": 1})]
-  path = _tar(tmp_path / "x", {"a.jsonl": b"{}", "b.jsonl": b"{}"}, mode)
-  with pytest.raises(UsageError, match="a tar archive with 2 .jsonl files; unpack it, and name the file"):
-    _rows(path)
-  with tarfile.open(path, mode) as archive:
-    link = tarfile.TarInfo("a.jsonl")
-    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    archive.addfile(link)
-  with pytest.raises(UsageError, match="a tar archive with 0 "):
-    _rows(path)
+  entries = ("a/README", b"-"), ("a/c.jsonl", b'{"a": 1}\n'), ("a/._c.jsonl", b"")
+  assert _rows(files.tarred(tmp_path / "x", *entries, mode=mode)) == [(1, {"a": 1})]
+  path = files.tarred(tmp_path / "x", ("a.jsonl", b"{}"), ("b.jsonl", b"{}"), mode=mode)
+  assert "a tar archive with 2 .jsonl files; unpack it, and name the file" in refusal(_rows, path)
+  link = tarfile.TarInfo("a.jsonl")
+  link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+  assert "a tar archive with 0 " in refusal(_rows, files.tarred(tmp_path / "x", link, mode=mode))
 
 
 @pytest.mark.parametrize("module", [gzip, bz2, lzma])
 def test_compressed_files_are_read_and_damaged_refused(tmp_path, module):
   packed = module.compress(b'{"a": 1}\n')
-  (tmp_path / "x").write_bytes(packed)
-  assert _rows(tmp_path / "x") == [(1, {"a": 1})]
-  (tmp_path / "x").write_bytes(packed[:-9])
-  with pytest.raises(UsageError, match="cannot be read .*; fetch or make it again"):
-    _rows(tmp_path / "x")
+  assert _rows(files.text(tmp_path / "x", packed)) == [(1, {"a": 1})]
+  message = _refused(tmp_path / "x", packed[:-9])
+  assert "cannot be read " in message and "; fetch or make it again" in message
 
 
 def test_zip_over_the_decompressed_size_limit_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
-  large = {"captions.jsonl": b"\n" * ((1 << 20) + 1)}
-  with pytest.raises(UsageError, match=r"\(captions.jsonl\): over 1 MiB when decompressed"):
-    _rows(_zip(tmp_path / "x", large))
-  with pytest.raises(UsageError, match="x: over 1 MiB when decompressed"):
-    _rows(_tar(tmp_path / "x", large, "w:gz"))
-
-
-def test_zip_with_a_false_member_size_is_not_unpacked(tmp_path):
-  path = _zip(tmp_path / "x", {"captions.jsonl": b"{}\n" * (1 << 20)})
-  content = bytearray(path.read_bytes())
-  directory = content.index(b"PK\x01\x02")
-  content[directory + 24 : directory + 28] = (30).to_bytes(4, "little")
-  path.write_bytes(content)
-  with pytest.raises(UsageError, match="cannot be read .*CRC"):
-    _rows(path)
+  name, large = "captions.jsonl", b"\n" * ((1 << 20) + 1)
+  path = files.zipped(tmp_path / "x", {name: large})
+  assert "(captions.jsonl): over 1 MiB when decompressed" in refusal(_rows, path)
+  path = files.tarred(tmp_path / "x", (name, large), mode="w:gz")
+  assert "x: over 1 MiB when decompressed" in refusal(_rows, path)
 
 
 def test_broken_or_encrypted_archives_are_refused(tmp_path):
-  whole = _zip(tmp_path / "x", {"captions.jsonl": "{}"}).read_bytes()
+  path, members = tmp_path / "x", {"captions.jsonl": "{}"}
+  whole = files.zipped(path, members).read_bytes()
   directory = whole.index(b"PK\x01\x02")
-  encrypted = whole[: directory + 8] + b"\x01" + whole[directory + 9 :]
-  other = io.BytesIO()
-  with zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as archive:
-    archive.writestr("captions.jsonl", "{}")
+  false_size = bytearray(files.zipped(path, {"captions.jsonl": b"{}\n" * (1 << 20)}).read_bytes())
+  start = false_size.index(b"PK\x01\x02") + 24
+  false_size[start : start + 4] = (30).to_bytes(4, "little")
   for content, message in [
-    (whole[:-5], "cannot be read .*not a zip file"),
-    (encrypted, "encrypted"),
-    (other.getvalue(), "compressed in an unsupported way"),
+    (whole[:-5], "not a zip file"),
+    (whole[: directory + 8] + b"\x01" + whole[directory + 9 :], "encrypted"),
+    (files.zipped(path, members, zipfile.ZIP_BZIP2).read_bytes(), "compressed in an unsupported way"),
+    (bytes(false_size), "CRC"),
   ]:
-    (tmp_path / "x").write_bytes(content)
-    with pytest.raises(UsageError, match=message):
-      _rows(tmp_path / "x")
+    assert message in _refused(path, content)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_utf_encodings_with_bom_are_read(tmp_path, encoding):
-  path = tmp_path / "x"
   mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
-  path.write_bytes((mark + '{"a": "é ภ 😀"}\r\n{"a": 2}\r\n').encode(encoding))
-  wanted = [(1, {"a": "é ภ 😀"}), (2, {"a": 2})]
-  assert _rows(path) == wanted
+  path = files.text(tmp_path / "x", (mark + '{"a": "é ภ 😀"}\r\n{"a": 2}\r\n').encode(encoding))
+  assert _rows(path) == [(1, {"a": "é ภ 😀"}), (2, {"a": 2})]
   with Input(path) as source:
     assert [line for _, line in source.lines()] == ['{"a": "é ภ 😀"}', '{"a": 2}']
   with Input(path) as source:
@@ -192,15 +155,10 @@ def test_utf_encodings_with_bom_are_read(tmp_path, encoding):
   assert source.head.startswith(b"{")
 
 
-def test_broken_utf_16_is_refused(tmp_path):
-  (tmp_path / "x").write_bytes(b"\xff\xfea\x00\x00")
-  with pytest.raises(UsageError, match="cannot be read"):
-    Input(tmp_path / "x")
-
-
 @pytest.mark.parametrize(
   ("content", "message"),
   [
+    (b"\xff\xfea\x00\x00", "cannot be read"),  # UTF-16
     (b"\x93NUMPY\x01", "NumPy"),
     (b"\x89HDF\r\n\x1a\n", "HDF5"),
     (b"\x89PNG\r\n", "picture"),
@@ -211,6 +169,4 @@ def test_broken_utf_16_is_refused(tmp_path):
   ],
 )
 def test_unsupported_file_kinds_are_refused(tmp_path, content, message):
-  (tmp_path / "x").write_bytes(content)
-  with pytest.raises(UsageError, match=message):
-    Input(tmp_path / "x")
+  assert message in refusal(Input, files.text(tmp_path / "x", content))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.make.refusals import refusal
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.reading import jsonl
@@ -47,15 +48,12 @@ def test_malformed_jsonl_lines_are_named(tmp_path, line, message):
 
 
 def test_jsonl_object_over_two_lines_is_refused(tmp_path):
-  with pytest.raises(UsageError, match=r"line 1: broken JSON"):
-    _read(tmp_path, b'{"a":\n1}\n{"a": 2}')
+  assert "line 1: broken JSON" in refusal(_read, tmp_path, b'{"a":\n1}\n{"a": 2}')
 
 
 def test_jsonl_read_refuses_missing_files_and_folders(tmp_path):
-  with pytest.raises(UsageError, match=r"absent.jsonl: cannot be read \(No such file"):
-    list(jsonl.read(tmp_path / "absent.jsonl"))
-  with pytest.raises(UsageError, match="Is a directory"):
-    list(jsonl.read(tmp_path))
+  assert "absent.jsonl: cannot be read (No such file" in refusal(list, jsonl.read(tmp_path / "absent.jsonl"))
+  assert "Is a directory" in refusal(list, jsonl.read(tmp_path))
 
 
 def test_failed_write_text_keeps_the_old_file(tmp_path):
@@ -74,5 +72,4 @@ def test_failed_write_text_keeps_the_old_file(tmp_path):
 
 def test_write_text_refuses_a_file_in_place_of_the_folder(tmp_path):
   (tmp_path / "out").write_text("")
-  with pytest.raises(UsageError, match="cannot make the folder"):
-    files.write_text(tmp_path / "out" / "table.csv", "")
+  assert "cannot make the folder" in refusal(files.write_text, tmp_path / "out" / "table.csv", "")

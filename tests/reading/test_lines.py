@@ -6,13 +6,14 @@ import random
 
 import pytest
 
-from xmcap.errors import UsageError, XmcapError
+from tests.make.refusals import refusal
+from xmcap.errors import XmcapError
 from xmcap.reading import lines
 
 FORMATS = {".jsonl": bytes, ".jsonl.bz2": bz2.compress, ".jsonl.gz": gzip.compress}
 
 
-def text(seed: int, count: int = 2_000, longest: int = 400, last_end: bool = True) -> bytes:
+def text(seed: int, count: int = 2_000, longest: int = 200, last_end: bool = True) -> bytes:
   rng = random.Random(seed)
   made = b"".join(rng.randbytes(rng.randrange(longest)).hex().encode() + b"\n" for _ in range(count))
   return made if last_end else made[:-1]
@@ -48,9 +49,9 @@ def test_chunks_with_lines_longer_than_a_chunk(tmp_path, chunk_bytes):
 
 
 def test_bzip2_blocks_are_found_at_any_bit_offset(tmp_path):
-  data = text(2, count=20_000)
+  data = text(2, count=10_000)
   pieces = read(tmp_path, bz2.compress(data, 1), ".jsonl.bz2", chunk_bytes=100_000)
-  assert len(pieces) > 50
+  assert len(pieces) > 15
   assert b"".join(pieces) == data
 
 
@@ -92,25 +93,25 @@ def test_damaged_bzip2_is_refused(tmp_path, data, words):
 def test_damaged_compressed_lines_are_refused(tmp_path, suffix):
   data = bytearray(FORMATS[suffix](text(5)))
   data[len(data) // 2] ^= 0xFF
-  with pytest.raises(XmcapError, match=f"file{suffix}: damaged, or cannot be read"):
-    read(tmp_path, bytes(data), suffix)
+  message = refusal(read, tmp_path, bytes(data), suffix, error=XmcapError)
+  assert f"file{suffix}: damaged, or cannot be read" in message
 
 
 @pytest.mark.parametrize("left", [0.99, 0.5, 0.0001])
 def test_truncated_gzip_is_refused(tmp_path, left):
   data = gzip.compress(text(5))
-  with pytest.raises(XmcapError, match="file.jsonl.gz: damaged, or cannot be read"):
-    read(tmp_path, data[: int(len(data) * left)], ".jsonl.gz")
+  message = refusal(read, tmp_path, data[: int(len(data) * left)], ".jsonl.gz", error=XmcapError)
+  assert "file.jsonl.gz: damaged, or cannot be read" in message
 
 
 def test_too_long_line_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(lines, "MAX_LINE_BYTES", 3 << 20)
-  with pytest.raises(XmcapError, match="a line of over 3 MB"):
-    read(tmp_path, b"x" * (4 << 20), ".jsonl", 1 << 20)
+  assert "a line of over 3 MB" in refusal(
+    read, tmp_path, b"x" * (4 << 20), ".jsonl", 1 << 20, error=XmcapError
+  )
 
 
 def test_chunks_refuse_unknown_suffixes_and_missing_files(tmp_path):
-  with pytest.raises(UsageError, match="captions.txt: give a file .jsonl, .jsonl.bz2, .jsonl.gz"):
-    next(lines.chunks(tmp_path / "captions.txt"))
-  with pytest.raises(UsageError, match="is not a file"):
-    next(lines.chunks(tmp_path / "captions.jsonl"))
+  message = "captions.txt: give a file .jsonl, .jsonl.bz2, .jsonl.gz"
+  assert message in refusal(next, lines.chunks(tmp_path / "captions.txt"))
+  assert "is not a file" in refusal(next, lines.chunks(tmp_path / "captions.jsonl"))

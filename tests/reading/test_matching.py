@@ -1,16 +1,11 @@
 """Matching keys of predictions with those of references: image file names before numeric ids."""
 
-import json
 import unicodedata
 
 import pytest
 
+from tests.make import files
 from xmcap.scoring import read_predictions, read_references, score
-
-
-def _json(path, value):
-  path.write_text(json.dumps(value), encoding="utf-8")
-  return path
 
 
 def _coco(names):
@@ -69,8 +64,8 @@ def _results(*keys):
   ],
 )  # fmt: skip
 def test_image_file_names_match_before_numeric_ids(tmp_path, names, predictions, keys, note):
-  references = read_references(_json(tmp_path / "r.json", _coco(names)), language="en")
-  read = read_predictions(_json(tmp_path / "p.json", predictions), "en", references)
+  references = read_references(files.json(tmp_path / "r.json", _coco(names)), language="en")
+  read = read_predictions(files.json(tmp_path / "p.json", predictions), "en", references)
   assert read == {key: {"en": caption} for key, caption in keys.items()}
   assert note in "; ".join(read.notes)
   assert bool(note) == bool(read.notes)
@@ -79,7 +74,7 @@ def test_image_file_names_match_before_numeric_ids(tmp_path, names, predictions,
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
 def test_image_keys_match_across_unicode_normal_forms(tmp_path, forms):
   theirs, ours = (unicodedata.normalize(form, "がぎ é") for form in forms)
-  read = read_predictions(_json(tmp_path / "p.json", _results(theirs)), "en", {ours: {"en": ["x"]}})
+  read = read_predictions(files.json(tmp_path / "p.json", _results(theirs)), "en", {ours: {"en": ["x"]}})
   assert read == {ours: {"en": f"of {theirs}"}}
   assert "in another Unicode form" in read.notes[0]
 
@@ -91,29 +86,24 @@ def test_karpathy_json_keys_match_file_names(tmp_path):
     "split": "test",
     "sentences": [{"raw": "a"}],
   }
-  references = read_references(_json(tmp_path / "r.json", {"images": [image]}), language="en")
-  predictions = read_predictions(_json(tmp_path / "p.json", _results(139)), "en", references)
+  references = read_references(files.json(tmp_path / "r.json", {"images": [image]}), language="en")
+  predictions = read_predictions(files.json(tmp_path / "p.json", _results(139)), "en", references)
   assert predictions == {"7": {"en": "of 139"}}
 
 
 def test_vizwiz_rejected_captions_are_left_out(tmp_path):
   """vizwiz_api/vizwiz.py leaves them out; vizwiz_eval_cap/eval.py then scores only images that have captions."""
   document = _coco({0: "VizWiz_val_0.jpg", 1: "VizWiz_val_1.jpg"})
-  rejected = {"image_id": 1, "caption": "spam", "is_rejected": True, "is_precanned": False}
-  canned = {
-    "image_id": 0,
-    "caption": "Quality issues are too severe",
-    "is_rejected": False,
-    "is_precanned": True,
-  }
-  flags = {"is_rejected": False, "is_precanned": False, "text_detected": True}
-  document["annotations"] = [{**document["annotations"][0], **flags}, canned, rejected]
-  references = read_references(_json(tmp_path / "r.json", document), language="en")
+  flags = {"is_rejected": False, "is_precanned": False}
+  canned = {**flags, "image_id": 0, "caption": "Quality issues are too severe", "is_precanned": True}
+  rejected = {**flags, "image_id": 1, "caption": "spam", "is_rejected": True}
+  first = {**document["annotations"][0], **flags, "text_detected": True}
+  document["annotations"] = [first, canned, rejected]
+  references = read_references(files.json(tmp_path / "r.json", document), language="en")
   assert references == {"0": {"en": ["reference 0"]}, "1": {}}
   note = "references: 2 captions marked as rejected or precanned left out, as in VizWiz's evaluation; 1 image without"
   assert references.notes[0].startswith(note)
-  predictions = read_predictions(_json(tmp_path / "p.json", _results(0, 1)), "en", references)
+  predictions = read_predictions(files.json(tmp_path / "p.json", _results(0, 1)), "en", references)
   assert score(references, predictions).statistics["en"].keys == ("0",)
-  rows = tmp_path / "r.csv"
-  rows.write_text("image_id,caption,is_rejected\n0,a,False\n0,b,True\n")
+  rows = files.text(tmp_path / "r.csv", "image_id,caption,is_rejected\n0,a,False\n0,b,True\n")
   assert read_references(rows, language="en") == {"0": {"en": ["a"]}}

@@ -1,9 +1,10 @@
 """Small sets of embeddings for tests, written as anybody's would be."""
 
-import json
 import pathlib
 
 import numpy as np
+
+from tests.make import files
 
 
 def zero_shot(folder: pathlib.Path, noise: float = 0.6, seed: int = 0) -> list[str]:
@@ -20,17 +21,10 @@ def zero_shot(folder: pathlib.Path, noise: float = 0.6, seed: int = 0) -> list[s
     "EN": [list(range(12)), [f"thing {i}" for i in range(12)]],
     "DE": [[0, 2, 3, 5, 7, 8, 10, 11], [f"Ding {i}" for i in range(8)]],
   }
-  (folder / "labels.json").write_text(json.dumps(labels))
-  (folder / "targets.txt").write_text("\n".join(map(str, targets)) + "\n")
-  return [
-    f"--{name}={folder / file}"
-    for name, file in (
-      ("pictures", "pictures.npy"),
-      ("targets", "targets.txt"),
-      ("labels", "labels.json"),
-      ("texts", "texts"),
-    )
-  ]
+  files.json(folder / "labels.json", labels)
+  files.lines(folder / "targets.txt", *targets)
+  names = {"pictures": "pictures.npy", "targets": "targets.txt", "labels": "labels.json", "texts": "texts"}
+  return [f"--{name}={folder / file}" for name, file in names.items()]
 
 
 def retrieval(folder: pathlib.Path, seed: int = 0) -> list[str]:
@@ -39,18 +33,16 @@ def retrieval(folder: pathlib.Path, seed: int = 0) -> list[str]:
   pictures = rng.normal(size=(20, 8))
   (folder / "texts").mkdir(parents=True)
   np.save(folder / "pictures.npy", pictures.astype(np.float32))
-  lines, texts = [], {"en": [], "th": []}
+  rows, texts = [], {"en": [], "th": []}
   for number, picture in enumerate(pictures):
     row = {"image/key": f"k{number}"}
-    for code, held in texts.items():
-      count = 1 + (number + len(code) + len(held)) % 3
+    for code, vectors in texts.items():
+      count = 1 + (number + len(code) + len(vectors)) % 3
       row[code] = {"caption": [f"{code} {number} {i}" for i in range(count)]}
-      held += [picture + 1.5 * rng.normal(size=8) for _ in range(count)]
-    lines.append(json.dumps(row))
-  (folder / "captions.jsonl").write_text("\n".join(lines) + "\n")
-  for code, held in texts.items():
-    np.save(folder / f"texts/{code}.npy", np.array(held, np.float32))
-  return [
-    f"--{name}={folder / file}"
-    for name, file in (("pictures", "pictures.npy"), ("captions", "captions.jsonl"), ("texts", "texts"))
-  ]
+      vectors += [picture + 1.5 * rng.normal(size=8) for _ in range(count)]
+    rows.append(row)
+  files.jsonl(folder / "captions.jsonl", *rows)
+  for code, vectors in texts.items():
+    np.save(folder / f"texts/{code}.npy", np.array(vectors, np.float32))
+  names = {"pictures": "pictures.npy", "captions": "captions.jsonl", "texts": "texts"}
+  return [f"--{name}={folder / file}" for name, file in names.items()]

@@ -1,8 +1,9 @@
-"""A small release and predictions for it, in the layouts that are read."""
+"""Drawn references and predictions for them."""
 
-import json
 import pathlib
 import random
+
+from tests.make import files
 
 WORDS = {
   "en": ["a", "dog", "two", "cats", "run", "by", "the", "red", "house", "near", "water"],
@@ -24,48 +25,8 @@ def captions(images: int, seed: int = 0) -> tuple[dict, dict]:
   return references, {key: {code: caption(code) for code in WORDS} for key in keys}
 
 
-def release(references: dict) -> str:
-  """Returns references as lines of XM3600's release."""
-  return "".join(
-    json.dumps({"image/key": key} | {code: {"caption": texts} for code, texts in of_image.items()}) + "\n"
-    for key, of_image in references.items()
-  )
-
-
-def plain(captions: dict) -> str:
-  """Returns references (lists of texts) or predictions (texts) as plain lines."""
-  return "".join(
-    json.dumps({"image/key": key, "language": code, "caption": caption}) + "\n"
-    for key, of_image in captions.items()
-    for code, caption in of_image.items()
-  )
-
-
-def annotations(references: dict, language: str) -> str:
-  """Returns the references of a language as COCO's annotations."""
-  return json.dumps(
-    {
-      "images": [{"id": key} for key in references],
-      "annotations": [
-        {"image_id": key, "caption": text}
-        for key, of_image in references.items()
-        for text in of_image[language]
-      ],
-    }
-  )
-
-
-def results(predictions: dict, language: str) -> str:
-  """Returns the predictions of a language as COCO's results."""
-  return json.dumps(
-    [{"image_id": key, "caption": of_image[language]} for key, of_image in predictions.items()]
-  )
-
-
 def write(folder: pathlib.Path, images: int) -> tuple[pathlib.Path, pathlib.Path]:
   """Writes references in the release's layout and predictions; returns the two files."""
   references, predictions = captions(images)
-  files = folder / "captions.jsonl", folder / "given.jsonl"
-  files[0].write_text(release(references))
-  files[1].write_text(plain(predictions))
-  return files
+  path = files.release(folder / "captions.jsonl", references)
+  return path, files.captions(folder / "given.jsonl", predictions)

@@ -1,95 +1,47 @@
 """`COCOEvalCap`, the drop-in for pycocoevalcap, against pycocoevalcap 1.2, both with pycocotools' `COCO`."""
 
-import json
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
 
-from xmcap.errors import UsageError, XmcapError
+from tests.make.refusals import refusal
+from tests.scoring import coco_files, human_captions
+from tests.scoring.replayed_java import goldens
+from xmcap.errors import XmcapError
 from xmcap.scoring import coco as coco_lib
 from xmcap.scoring.coco import COCOEvalCap
 
-_MULTI30K = pathlib.Path(__file__).parents[3] / "shared" / "multi30k"
-_METRICS = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr")
-_CAPTIONS = [
-  ("A dog runs in group B.", ["A dog runs on the beach.", "The dog is in the U.S.", "a dog"]),
-  ("Two cats -- asleep, on a sofa!", ["Two cats sleep on a red couch."]),
-  ("", ["A man rides a bike.", "."]),  # no words at all, in the caption and in a reference
-  ("It's 1\u00a01/2 cups of milk", ["1\u00a01/2 cups", "Some milk (1.5 cups) in a 'jug'"]),
-  ("a a a a a a a a", ["a b", "a b c d e f g h i j"]),
-  ("caf\u00e9 \u4e2d\u6587 man\non a street", ["A man on a street\nwith a caf\u00e9."]),
-]
+
+def _assert_equal(scored, of_all, of_images):
+  assert list(scored.imgToEval) == [scores["image_id"] for scores in of_images]
+  assert [scores["image_id"] for scores in scored.evalImgs] == list(scored.imgToEval)
+  for metric in coco_files.METRICS:
+    assert scored.eval[metric] == pytest.approx(of_all[metric], rel=1e-12), metric
+    ours, theirs = ([scores[metric] for scores in images] for images in (scored.evalImgs, of_images))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15, err_msg=metric)
 
 
-def _multi30k():
-  """100 images of Multi30K: the first of five people as the system, the others as references."""
-  people = [(_MULTI30K / f"task2_test_2016.{person}.en") for person in range(1, 6)]
-  if not all(path.exists() for path in people):
-    return []
-  captions = zip(*(path.read_text("utf-8").splitlines()[:100] for path in people), strict=True)
-  return [(own, list(others)) for own, *others in captions]
+def test_coco_eval_cap_scores_equal_recorded_pycocoevalcap(tmp_path, replayed_java):
+  pytest.importorskip("pycocoevalcap")
+  scored = COCOEvalCap(*coco_files.pycocotools(tmp_path, coco_files.CAPTIONS))
+  scored.evaluate()
+  _assert_equal(scored, goldens()["eval"], goldens()["evalImgs"])
 
 
-def _coco(folder, pairs, ids):
-  """Returns pycocotools' objects of references and results; images in the order of `ids`."""
-  api = pytest.importorskip("pycocotools.coco")
-  annotations = [
-    {"image_id": image, "id": 100 * place + number, "caption": text}
-    for place, (image, (_, texts)) in enumerate(zip(ids, pairs, strict=True))
-    for number, text in enumerate(texts)
-  ]
-  images = [{"id": image} for image in ids]
-  references = {"images": images, "annotations": annotations, "info": {}, "type": "captions", "licenses": []}
-  results = [{"image_id": image, "caption": text} for image, (text, _) in zip(ids, pairs, strict=True)]
-  (folder / "references.json").write_text(json.dumps(references))
-  (folder / "results.json").write_text(json.dumps(results))
-  held = api.COCO(str(folder / "references.json"))
-  return held, held.loadRes(str(folder / "results.json"))
-
-
-class _NoSpice:
-  """In place of pycocoevalcap's `Spice`, which downloads a parser."""
-
-  def method(self):
-    return "SPICE"
-
-  def compute_score(self, gts, res):
-    return 0.0, [0.0] * len(gts)
-
-
-@pytest.fixture(scope="module")
-def scored(tmp_path_factory):
-  """pycocoevalcap's object and ours, evaluated on the same files."""
-  theirs_lib = pytest.importorskip("pycocoevalcap.eval")
+@pytest.mark.full  # starts Java's METEOR twice
+def test_coco_eval_cap_scores_equal_pycocoevalcap(tmp_path):
+  """On 100 images of Multi30K too: the first of five people as the system, the others as references."""
   if not shutil.which("java"):
     pytest.skip("no Java")
-  pairs = _CAPTIONS + _multi30k()
-  ids = [7 * place % 1009 for place in range(1, len(pairs) + 1)]
-  references, results = _coco(tmp_path_factory.mktemp("coco"), pairs, ids)
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(theirs_lib, "Spice", _NoSpice)
-    theirs = theirs_lib.COCOEvalCap(references, results)
-    theirs.evaluate()
-  ours = COCOEvalCap(references, results)
-  ours.evaluate()
-  return theirs, ours
-
-
-def test_coco_eval_cap_scores_equal_pycocoevalcap(scored):
-  theirs, ours = scored
-  for metric in _METRICS:
-    assert ours.eval[metric] == pytest.approx(theirs.eval[metric], rel=1e-12), metric
-
-
-def test_coco_eval_cap_image_scores_equal_pycocoevalcap(scored):
-  theirs, ours = scored
-  assert list(ours.imgToEval) == list(theirs.imgToEval)
-  assert [each["image_id"] for each in ours.evalImgs] == [each["image_id"] for each in theirs.evalImgs]
-  for metric in _METRICS:
-    found, wanted = ([each[metric] for each in held.evalImgs] for held in (ours, theirs))
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-15, err_msg=metric)
+  captions = list(coco_files.CAPTIONS)
+  if human_captions.MULTI30K.exists():
+    people = (human_captions.multi30k(f"task2_test_2016.{n}.en")[:100] for n in range(1, 6))
+    captions += [(caption, others) for caption, *others in zip(*people, strict=True)]
+  references, results = coco_files.pycocotools(tmp_path, captions)
+  theirs, scored = coco_files.pycocoevalcap(references, results), COCOEvalCap(references, results)
+  scored.evaluate()
+  _assert_equal(scored, theirs.eval, theirs.evalImgs)
 
 
 class _Captions:
@@ -123,7 +75,7 @@ def test_coco_eval_cap_prints_as_pycocoevalcap_without_spice(without_java, monke
   held.evaluate()
   captured = capsys.readouterr()
   assert captured.err == "xmcap: SPICE is left out: metric 'spice' needs a parser\n"
-  assert "SPICE" not in held.eval and set(held.eval) == set(_METRICS)
+  assert "SPICE" not in held.eval and set(held.eval) == set(coco_files.METRICS)
   assert captured.out.splitlines() == [
     "tokenization...",
     "setting up scorers...",
@@ -176,9 +128,7 @@ def test_coco_eval_cap_scores_chosen_images_only(without_java, monkeypatch):
   ],
 )
 def test_coco_eval_cap_refuses_missing_results(references, results, message):
-  with pytest.raises(UsageError) as caught:
-    COCOEvalCap(_Captions(references), _Captions(results)).evaluate()
-  assert message in str(caught.value)
+  assert message in refusal(COCOEvalCap(_Captions(references), _Captions(results)).evaluate)
 
 
 def test_coco_eval_cap_without_java_is_an_error(monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.make.refusals import refusal
 from xmcap.errors import UsageError
 from xmcap.scoring import score
 from xmcap.scoring.options import ScoringOptions
@@ -26,25 +27,10 @@ def test_score_passes_each_option_on(monkeypatch):
   monkeypatch.setattr(_MODULE, "ScoringOptions", lambda **options: passed.update(options))
   monkeypatch.setattr(_MODULE, "score_captions", lambda references, predictions, options: None)
   options = {
-    "languages": "en",
-    "title": "t",
-    "protocol": "xmcap",
-    "metrics": "exact",
-    "tokenizer": "char",
-    "normalize": "orthography",
-    "document_frequencies": {},
-    "subset": "keys",
-    "missing": "empty",
-    "clean": "all",
-    "bootstrap": 2,
-    "seed": 3,
-    "scale": 100,
-    "wrong_language": "zero",
-    "health": True,
-    "vectors": "folder",
-    "keep": ["words"],
-    "processes": 4,
-  }
+    "languages": "en", "title": "t", "protocol": "xmcap", "metrics": "exact", "tokenizer": "char", "missing": "empty",
+    "normalize": "orthography", "document_frequencies": {}, "subset": "keys", "clean": "all", "bootstrap": 2, "seed": 3,
+    "scale": 100, "wrong_language": "zero", "health": True, "vectors": "folder", "keep": ["words"], "processes": 4,
+  }  # fmt: skip
   score(_REFERENCES, _PREDICTIONS, **options)
   assert passed == options and passed.keys() == {field.name for field in dataclasses.fields(ScoringOptions)}
 
@@ -58,8 +44,8 @@ def test_protocol_sets_unset_scoring_options():
 def test_replaced_scoring_options_are_checked_again():
   options = ScoringOptions(metrics="bleu_4")
   assert dataclasses.replace(options, metrics="exact").settled.metrics == ("exact",)
-  with pytest.raises(UsageError, match="--protocol=xm3600 is cider, not bleu_4: leave out --metrics"):
-    dataclasses.replace(options, protocol="xm3600")
+  message = "--protocol=xm3600 is cider, not bleu_4: leave out --metrics"
+  assert message in refusal(dataclasses.replace, options, protocol="xm3600")
 
 
 @pytest.mark.parametrize(

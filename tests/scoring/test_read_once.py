@@ -11,39 +11,32 @@ import zipfile
 
 import pytest
 
+from tests.make import files
+from tests.make.command import xmcap
 from tests.scoring import release
 from xmcap.errors import UsageError
 from xmcap.reading import inputs
 from xmcap.scoring import score_files
 
 _REFERENCES, _PREDICTIONS = release.captions(400)
-_LAYOUTS = {
-  "release": (release.release(_REFERENCES), release.plain(_PREDICTIONS), []),
-  "plain": (release.plain(_REFERENCES), release.plain(_PREDICTIONS), []),
-  "coco": (release.annotations(_REFERENCES, "en"), release.results(_PREDICTIONS, "en"), ["--language=en"]),
-}
 
 
-def _score(tmp_path, references, predictions, *options, **more):
-  words = [
-    "-m",
-    "xmcap.cli",
-    "score",
-    f"--out={tmp_path / 'out'}",
-    "--only_tables",
-    "--no_health",
-    "--tokenizer=char",
-    *options,
-  ]
-  command = " ".join(map(shlex.quote, [sys.executable, *words]))
-  done = subprocess.run(
-    ["bash", "-c", f"{command} --references={references} --predictions={predictions}"],
-    capture_output=True,
-    timeout=120,
-    **more,
-  )
-  assert done.returncode == 0, done.stderr.decode()
-  return json.loads((tmp_path / "out" / "table.json").read_text())
+def _write(folder, layout):
+  """Returns references, predictions and the options that they need."""
+  references, predictions = folder / "r", folder / "p"
+  if layout == "coco":
+    files.coco(references, {key: captions["en"] for key, captions in _REFERENCES.items()})
+    files.coco_results(predictions, {key: captions["en"] for key, captions in _PREDICTIONS.items()})
+    return references, predictions, ["--language=en"]
+  (files.release if layout == "release" else files.captions)(references, _REFERENCES)
+  return references, files.captions(predictions, _PREDICTIONS), []
+
+
+def _score(tmp_path, references, predictions, *options):
+  out = tmp_path / "out"
+  argv = [f"--out={out}", "--only_tables", "--no_health", "--tokenizer=char", *options]
+  xmcap("score", f"--references={references}", f"--predictions={predictions}", *argv).succeeded()
+  return json.loads((out / "table.json").read_text())
 
 
 @pytest.fixture
@@ -68,22 +61,27 @@ def pipe(tmp_path):
 
   yield make
   for thread in threads:
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive(), "a pipe was never read"
 
 
-@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("layout", ["release", "plain", "coco"])
 def test_score_of_named_pipes_equals_files(tmp_path, pipe, layout):
-  references, predictions, options = _LAYOUTS[layout]
-  assert len(references) > 65536  # more than a pipe holds
-  (tmp_path / "r").write_text(references)
-  (tmp_path / "p").write_text(predictions)
-  wanted = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
-  assert next(iter(wanted["languages"].values()))["images"] == 400
-  assert _score(tmp_path, f"<(cat {tmp_path}/r)", pipe("p.pipe", predictions.encode()), *options) == wanted
-  assert _score(tmp_path, pipe("r.pipe", references.encode()), f"<(cat {tmp_path}/p)", *options) == wanted
-  with open(tmp_path / "p", "rb") as file:
-    assert _score(tmp_path, tmp_path / "r", "/dev/stdin", *options, stdin=file) == wanted
+  references, predictions, options = _write(tmp_path, layout)
+  assert references.stat().st_size > 65536  # more than a pipe holds
+  expected = _score(tmp_path, references, predictions, *options)
+  assert next(iter(expected["languages"].values()))["images"] == 400
+  pipes = pipe("r.pipe", references.read_bytes()), pipe("p.pipe", predictions.read_bytes())
+  assert _score(tmp_path, *pipes, *options) == expected
+
+
+def test_score_reads_process_substitution_and_standard_input(tmp_path):
+  expected = _score(tmp_path, *_write(tmp_path, "plain")[:2])
+  options = ["--out=out", "--only_tables", "--no_health", "--tokenizer=char"]
+  words = [sys.executable, "-m", "xmcap.cli", "score", *options]
+  command = f"{shlex.join(words)} --references=<(cat r) --predictions=/dev/stdin < p"
+  subprocess.run(["bash", "-c", command], check=True, capture_output=True, cwd=tmp_path)
+  assert json.loads((tmp_path / "out/table.json").read_text()) == expected
 
 
 def test_pipes_for_subset_and_document_frequencies(tmp_path, pipe):

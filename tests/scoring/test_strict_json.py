@@ -1,9 +1,9 @@
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.make.refusals import refusal
 from xmcap.errors import UsageError
 from xmcap.files import strict_json
 
@@ -22,10 +22,8 @@ def test_strict_json_refuses_lone_surrogates(escapes):
   try:
     value["a"].encode("utf-8")
   except UnicodeEncodeError:
-    with pytest.raises(UsageError, match="unpaired surrogate"):
-      strict_json.parse(raw, "f")
-    with pytest.raises(UsageError, match="line 1: unpaired surrogate"):
-      list(strict_json.parse_lines(raw, "f", 0))
+    assert "unpaired surrogate" in refusal(strict_json.parse, raw, "f")
+    assert "line 1: unpaired surrogate" in refusal(list, strict_json.parse_lines(raw, "f", 0))
   else:
     assert strict_json.parse(raw, "f") == value
     assert list(strict_json.parse_lines(raw, "f", 0)) == [(1, value)]

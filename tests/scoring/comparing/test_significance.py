@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from xmcap.errors import UsageError
+from tests.make.refusals import refusal
 from xmcap.scoring import Difference, compare
 from xmcap.scoring.comparing import significance
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -37,9 +37,15 @@ _BASE = {"en": _RNG.normal(5, 1, 300), "th": _RNG.normal(5, 1, 300)}
 _BETTER = {"en": _BASE["en"] + _RNG.normal(0.3, 1, 300), "th": _BASE["th"] + _RNG.normal(0, 1, 300)}
 
 
+def _compare(other=None, *arguments, base=None, **options):
+  """Compares systems `a` and `b`, of _BASE and _BETTER if not given."""
+  systems = {"a": base or _system(_BASE), "b": other or _system(_BETTER)}
+  return compare(systems, *arguments, **options)
+
+
 @pytest.fixture(scope="module")
 def comparison():
-  return compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000)
+  return _compare(resamples=2000)
 
 
 def _row(comparison, name):
@@ -53,36 +59,22 @@ def test_differences_are_of_scores(comparison):
   assert row.low < row.difference < row.high
 
 
-def test_p_of_the_randomisation_is_that_of_scipy(comparison):
+def test_p_and_interval_are_those_of_scipy(comparison):
   scipy_stats = pytest.importorskip("scipy.stats")  # 1.17.1
-  expected = scipy_stats.permutation_test(
-    (_BETTER["th"] - _BASE["th"],),
-    np.mean,
-    permutation_type="samples",
-    n_resamples=5000,
-    rng=np.random.default_rng(1),
-  ).pvalue
-  assert _row(comparison, "th").p_randomization == pytest.approx(expected, abs=0.04)
-
-
-def test_interval_is_that_of_the_paired_bootstrap_of_scipy(comparison):
-  scipy_stats = pytest.importorskip("scipy.stats")  # 1.17.1
-  expected = scipy_stats.bootstrap(
-    (_BETTER["en"] - _BASE["en"],),
-    np.mean,
-    n_resamples=5000,
-    method="percentile",
-    rng=np.random.default_rng(1),
-  ).confidence_interval
-  row = _row(comparison, "en")
-  assert (row.low, row.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+  more = {"n_resamples": 5000, "rng": np.random.default_rng(1)}
+  differences = {code: _BETTER[code] - _BASE[code] for code in _BASE}
+  p = scipy_stats.permutation_test((differences["th"],), np.mean, permutation_type="samples", **more).pvalue
+  assert _row(comparison, "th").p_randomization == pytest.approx(p, abs=0.04)
+  sampled = scipy_stats.bootstrap((differences["en"],), np.mean, method="percentile", **more)
+  ends, row = sampled.confidence_interval, _row(comparison, "en")
+  assert (row.low, row.high) == pytest.approx((ends.low, ends.high), abs=0.02)
 
 
 def test_intervals_of_scores_are_those_of_the_tables_or_else_drawn(comparison):
   ends = {name: {"cider": (4.0, 6.0)} for name in ("en", "th", "2 languages")}
   base = _system(_BASE)
   base = dataclasses.replace(base, table=dataclasses.replace(base.table, intervals=ends))
-  row = _row(compare({"a": base, "b": _system(_BETTER)}, resamples=2000, scale=100), "th")
+  row = _row(_compare(base=base, resamples=2000, scale=100), "th")
   assert (row.baseline_low, row.baseline_high) == (4.0, 6.0)
   # The interval of the mean of normal scores: 1.96 standard errors to each side.
   error = 1.96 * np.std(_BETTER["th"]) / np.sqrt(300)
@@ -105,12 +97,13 @@ def test_comparison_marks_significant_languages(comparison):
 
 
 def test_comparison_of_equal_captions_has_no_difference():
-  row = compare({"a": _system(_BASE), "b": _system(_BASE)}, resamples=50).rows[0]
+  row = _compare(_system(_BASE), resamples=50).rows[0]
   assert (row.difference, row.low, row.high, row.p_bootstrap, row.p_randomization) == (0, 0, 0, 1, 1)
 
 
 def test_languages_with_few_references_are_flagged():
-  few = compare({"a": _system(_BASE, references=1), "b": _system(_BETTER, references=1)}, resamples=20)
+  base = _system(_BASE, references=1)
+  few = _compare(_system(_BETTER, references=1), base=base, resamples=20)
   assert [row.few_references for row in few.rows] == [True, True, False]
   assert "few: fewer than 1.5 references" in few.terminal()
 
@@ -118,7 +111,7 @@ def test_languages_with_few_references_are_flagged():
 @pytest.mark.parametrize("resamples, told", [(39, True), (40, False)])
 def test_too_few_resamples_for_significance_are_noted(resamples, told):
   far = {code: values + 9 for code, values in _BASE.items()}
-  held = compare({"a": _system(_BASE), "b": _system(far)}, resamples=resamples)
+  held = _compare(_system(far), resamples=resamples)
   text = "With 39 resamples none of 2 languages can be significant: use at least 40."
   assert (text in held.terminal()) == told
   assert [row.significant for row in held.rows if row.name in ("en", "th")] == [not told] * 2
@@ -129,60 +122,39 @@ def test_notes_of_the_tables_are_carried(tmp_path):
   noted = dataclasses.replace(
     noted, table=dataclasses.replace(noted.table, notes=("3 missing", "columns x: y"))
   )
-  held = compare({"a": _system(_BASE), "b": noted}, resamples=20)
+  held = _compare(noted, resamples=20)
   assert held.notes == ("b: 3 missing",)
   assert "note: b: 3 missing" in held.terminal() and "note: b: 3 missing" in held.as_markdown()
   assert json.loads(held.as_json())["notes"] == ["b: 3 missing"]
-  assert compare({"a": noted, "b": noted}, resamples=20).notes == ("a, b: 3 missing",)
+  assert _compare(noted, base=noted, resamples=20).notes == ("a, b: 3 missing",)
 
 
-def test_a_text_of_metrics_is_parsed():
-  systems = {"a": _system(_BASE), "b": _system(_BETTER)}
-  assert compare(systems, "cider", resamples=20) == compare(systems, ["cider"], resamples=20)
+def test_compare_parses_a_text_of_metrics():
+  assert _compare(None, "cider", resamples=20) == _compare(None, ["cider"], resamples=20)
 
 
-def test_a_negative_seed_is_refused():
-  with pytest.raises(UsageError, match="--seed: must be a whole number from 0 to"):
-    compare({"a": _system(_BASE), "b": _system(_BETTER)}, seed=-1)
-
-
-def test_compare_refuses_different_signatures():
+def test_compare_refuses_other_systems_and_options():
+  english, thai = _system({"en": _BASE["en"]}), _system({"th": _BETTER["th"]})
   other = _system(_BETTER, _SIGNATURE.replace("default-1", "whitespace-1"))
-  with pytest.raises(
-    UsageError, match=r"a and b cannot be compared.*tokenizer: default-1\[all\] against whitespace"
-  ):
-    compare({"a": _system(_BASE), "b": other})
-
-
-def test_compare_of_different_languages_names_those_in_common():
-  with pytest.raises(UsageError, match="a has 2 languages, b 1, not the same: .* --languages=th$"):
-    compare({"a": _system(_BASE), "b": _system({"th": _BETTER["th"]})})
-  with pytest.raises(UsageError, match="no language in common"):
-    compare({"a": _system({"en": _BASE["en"]}), "b": _system({"th": _BETTER["th"]})})
-
-
-def test_a_metric_must_have_been_scored():
-  with pytest.raises(UsageError, match="a was not scored with chrf"):
-    compare({"a": _system(_BASE), "b": _system(_BETTER)}, ["chrf"])
-
-
-def test_two_systems_are_needed():
-  with pytest.raises(UsageError, match="needs two or more systems"):
-    compare({"a": _system(_BASE)})
+  message = refusal(_compare, other)
+  assert "a and b cannot be compared" in message
+  assert "tokenizer: default-1[all] against whitespace" in message
+  message = refusal(_compare, thai)
+  assert "a has 2 languages, b 1, not the same: " in message and message.endswith(" --languages=th")
+  assert "no language in common" in refusal(_compare, thai, base=english)
+  assert "a was not scored with chrf" in refusal(_compare, None, ["chrf"])
+  assert "needs two or more systems" in refusal(compare, {"a": _system(_BASE)})
+  assert "--seed: must be a whole number from 0 to" in refusal(_compare, seed=-1)
 
 
 def test_comparison_is_determined_by_the_seed(comparison):
-  again = compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000)
-  assert again == comparison
-  other = compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000, seed=9)
-  assert other.rows != comparison.rows
+  assert _compare(resamples=2000) == comparison
+  assert _compare(resamples=2000, seed=9).rows != comparison.rows
 
 
 def test_comparison_is_written_as_csv_json_markdown_and_latex(comparison, tmp_path):
   comparison.write(tmp_path)
-  assert sorted(file.name for file in tmp_path.iterdir()) == [
-    f"comparison.{end}" for end in ("csv", "json", "md", "tex")
-  ]
+  assert {path.suffix for path in tmp_path.glob("comparison.*")} == {".csv", ".json", ".md", ".tex"}
   value = json.loads((tmp_path / "comparison.json").read_text())
   assert value["baseline"] == "a" and value["resamples"] == 2000
   first = value["differences"][0]

@@ -1,15 +1,13 @@
 import itertools
-import json
-import pathlib
 
 import numpy as np
 import pytest
 
+from tests.scoring import human_captions
 from xmcap.scoring import score
 from xmcap.scoring.health import Vocabularies, fidelity
 from xmcap.scoring.health.fidelity import Verdict
 
-_SHARED = pathlib.Path(__file__).parents[4] / "shared"
 _NO_REFERENCES = Vocabularies.of({})
 # Made up; no identifier knows it.
 _MAORI = ["he kuri pango kei te oma i te tahatai", "e rua nga ngeru e moe ana i runga i te hopa whero"] * 40
@@ -87,20 +85,20 @@ def test_fidelity_share_wrong_and_undecided():
   assert fidelity.share_wrong(verdicts[3:]) is fidelity.share_undecided(verdicts[4:]) is None
 
 
-@pytest.mark.skipif(not _SHARED.exists(), reason="Multi30K is not on this machine")
+@human_captions.needs_captions
 def test_fidelity_of_multi30k_captions():
-  files = {code: _SHARED / "multi30k" / f"task1_test_2016_flickr.{code}" for code in ("cs", "de", "en", "fr")}
-  texts = {code: path.read_text(encoding="utf-8").splitlines() for code, path in files.items()}
+  texts = {
+    code: human_captions.multi30k(f"task1_test_2016_flickr.{code}") for code in ("cs", "de", "en", "fr")
+  }
   known = Vocabularies.of({code: captions[::4] for code, captions in texts.items()})
   for code, other in itertools.product(texts, texts):
     wrong = fidelity.share_wrong(fidelity.judge(code, texts[other][1::10], known))
     assert wrong == (code != other), (code, other)
 
 
-@pytest.mark.skipif(not _SHARED.exists(), reason="the XM3600 sample is not on this machine")
+@human_captions.needs_captions
 def test_fidelity_of_xm3600_captions_in_36_languages():
-  row = json.loads((_SHARED / "xm3600_sample" / "captions.jsonl").read_text(encoding="utf-8"))
-  texts = {code: held["caption"] for code, held in row.items() if isinstance(held, dict)}
+  texts = human_captions.xm3600_sample()
   known = Vocabularies.of(texts)
   wrong = [code for code in texts if (fidelity.judge(code, texts[code], known, True) == Verdict.WRONG).any()]
   assert (len(texts), wrong) == (36, [])

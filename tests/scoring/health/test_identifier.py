@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -54,16 +51,3 @@ def test_log_likelihoods_equal_py3langid():
     expected = dict(library.rank(caption))
     expected |= {"fil": expected["tl"], "quz": expected["qu"], "no": max(expected["no"], expected["nn"])}
     np.testing.assert_allclose(found, [expected[code] for code in _CODES], rtol=1e-4, atol=1e-3)
-
-
-def test_library_is_loaded_when_it_is_needed():
-  code = "import sys, xmcap.scoring.health; assert 'py3langid' not in sys.modules"
-  assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_no_thread_is_left_when_it_is_loaded():
-  code = (
-    "import threading; from xmcap.scoring.health import identifier; identifier.begin(); identifier.load(); "
-    "assert threading.active_count() == 1"
-  )
-  assert subprocess.run([sys.executable, "-c", code]).returncode == 0

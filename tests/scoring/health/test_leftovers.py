@@ -1,15 +1,12 @@
 """Measures of health beside residue, and their findings."""
 
-import json
-import pathlib
-
 import pytest
 
+from tests.scoring import human_captions
 from xmcap.pages import output
 from xmcap.scoring import health, read_predictions, read_references, score
 
-_SHARED = pathlib.Path(__file__).parents[4] / "shared"
-_RESIDUE = _SHARED / "field" / "scoring" / "16_residue"
+_RESIDUE = human_captions.SHARED / "field" / "scoring" / "16_residue"
 _NOUNS = ("dog", "cat", "man", "woman", "boat", "train", "child", "horse", "bird", "car", "girl", "cow")
 _REFERENCES = {f"k{i}": {"en": [f"a {noun} on a road", f"one {noun}"]} for i, noun in enumerate(_NOUNS)}
 _PREDICTIONS = {f"k{i}": {"en": f"{noun} and {_NOUNS[i - 1]}"} for i, noun in enumerate(_NOUNS)}
@@ -135,37 +132,26 @@ def test_residue_of_real_models_is_found_and_cleaned(name, kinds):
   assert score(references, predictions, clean="all").table.rows == clean.rows
 
 
-@pytest.mark.skipif(not (_SHARED / "multi30k").exists(), reason="the human captions are not on this machine")
+@human_captions.needs_captions
 def test_human_captions_have_no_finding():
-  folder = _SHARED / "multi30k"
-
-  def lines(name):
-    return (folder / name).read_text(encoding="utf-8").split("\n")[:-1]
-
   # Captions of one half, in any language, against references of the other half.
   halves = []
-  for name in sorted(path.name for path in folder.glob("task1_test_*.??")):
-    texts = lines(name)
+  for name in sorted(path.name for path in human_captions.MULTI30K.glob("task1_test_*.??")):
+    texts = human_captions.multi30k(name)[:400]
     halves.append((name[-2:], texts[::2], [[text] for text in texts[1::2]]))
   for code in ("de", "en"):
-    of_image = list(zip(*(lines(f"task2_test_2016.{number}.{code}") for number in range(1, 6)), strict=True))
+    people = (human_captions.multi30k(f"task2_test_2016.{number}.{code}")[:400] for number in range(1, 6))
+    of_image = list(zip(*people, strict=True))
     halves.append((code, [texts[2] for texts in of_image], [[*texts[:2], *texts[3:]] for texts in of_image]))
-  document = json.loads(
-    (_SHARED / "coco_cn" / "merged_captions_coco-cn_test.json").read_text(encoding="utf-8")
-  )
-  texts = [annotation["caption"].replace(" ", "") for annotation in document["annotations"]]
+  texts = human_captions.coco_cn()[:800]
   halves.append(("zh", texts[::2], [[text] for text in texts[1::2]]))
-  row = json.loads((_SHARED / "xm3600_sample" / "captions.jsonl").read_text(encoding="utf-8").split("\n")[0])
-  halves += [
-    (code, held["caption"][:1], [held["caption"][1:]])
-    for code, held in row.items()
-    if not code.startswith("image/") and len(held["caption"]) > 1
-  ]
+  sample = human_captions.xm3600_sample().items()
+  halves += [(code, texts[:1], [texts[1:]]) for code, texts in sample if len(texts) > 1]
   for code, captions, references in halves:
     pairs = list(zip(captions, references, strict=False))
-    found = score(
+    result = score(
       {str(row): {code: texts} for row, (_, texts) in enumerate(pairs)},
       {str(row): {code: text} for row, (text, _) in enumerate(pairs)},
       metrics="exact", health=True,
     )  # fmt: skip
-    assert _sentences(found) == [], code
+    assert _sentences(result) == [], code

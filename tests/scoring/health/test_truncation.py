@@ -1,15 +1,13 @@
-import pathlib
 import random
 import re
 
 import numpy as np
 import pytest
 
+from tests.scoring import human_captions
 from xmcap.scoring.health import truncation
 from xmcap.scoring.metrics.ngrams import Ngrams
 from xmcap.scoring.tokenizers.words import CaptionWords
-
-_MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
 
 
 @pytest.mark.parametrize(
@@ -68,15 +66,11 @@ def test_truncation_of_too_few_references_is_none():
   assert _shares(["a dog,"], ["the dog"] * 19) == (None, None)
 
 
-def _read(name):
-  return (_MULTI30K / name).read_text(encoding="utf-8").splitlines()
-
-
 def _words(captions):
   return [re.findall(r"\w+", caption.lower()) for caption in captions]
 
 
-@pytest.mark.skipif(not _MULTI30K.exists(), reason="Multi30K is not on this machine")
+@human_captions.needs_captions
 @pytest.mark.parametrize(
   ("language", "recall", "false_alarms", "own"),
   [
@@ -87,10 +81,10 @@ def _words(captions):
   ],
 )
 def test_truncation_recall_and_false_alarms_on_multi30k(language, recall, false_alarms, own):
-  references = _read(f"task1_test_2016_flickr.{language}")
+  references = human_captions.multi30k(f"task1_test_2016_flickr.{language}")
   if language != "cs":
-    references += _read(f"task1_test_2017_flickr.{language}")
-  whole = _read(f"task1_test_2018_flickr.{language}")
+    references += human_captions.multi30k(f"task1_test_2017_flickr.{language}")
+  whole = human_captions.multi30k(f"task1_test_2018_flickr.{language}")
   draws = random.Random(0)
   cut = [
     " ".join(parts[: draws.randint(1, len(parts) - 1)]) for parts in map(str.split, whole) if len(parts) > 1

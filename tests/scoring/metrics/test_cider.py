@@ -1,13 +1,12 @@
 import collections
 import math
-import pathlib
-import random
 
 import hypothesis
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+from tests.scoring import human_captions
+from tests.scoring.metrics.corpora import any_corpus, corpus, drawn
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring.metrics import ngrams
@@ -19,12 +18,6 @@ _REFERENCES = [
   ["red"],
 ]
 _HYPOTHESES = ["a dog runs on the beach at at at night", "cats sleep", "a man rides a horse", "red"]
-
-
-def _corpus(hypotheses, references):
-  return metrics.Corpus(
-    [text.split() for text in hypotheses], [[text.split() for text in texts] for texts in references]
-  )
 
 
 def _slow_cider(hypotheses, references):
@@ -55,13 +48,17 @@ def _slow_cider(hypotheses, references):
   return scores
 
 
-_caption = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
-_corpora = st.lists(st.tuples(_caption, st.lists(_caption, min_size=1, max_size=4)), min_size=1, max_size=8)
+def _pycocoevalcap(hypotheses, references):
+  """Scores of images by pycocoevalcap 1.2, whose `Cider` is CIDEr-D."""
+  cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
+  return cider.Cider().compute_score(
+    dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
+  )[1]
 
 
 def test_cider_d_golden():
   # pycocoevalcap 1.2, Cider().compute_score on these captions.
-  scores = metrics.CiderD().statistics(_corpus(_HYPOTHESES, _REFERENCES))[:, 0]
+  scores = metrics.CiderD().statistics(corpus(_HYPOTHESES, _REFERENCES))[:, 0]
   np.testing.assert_allclose(
     scores, [4.095276443057788, 1.9708120717400714, 4.651766330103579, 2.5], atol=1e-12
   )
@@ -69,75 +66,46 @@ def test_cider_d_golden():
 
 def test_aggregate_is_the_mean_over_images():
   metric = metrics.CiderD()
-  statistics = metric.statistics(_corpus(_HYPOTHESES, _REFERENCES))
+  statistics = metric.statistics(corpus(_HYPOTHESES, _REFERENCES))
   score = metric.aggregate(statistics.sum(axis=0), np.float64(len(statistics)))
   assert score == pytest.approx(3.3044637112253596, abs=1e-12)  # pycocoevalcap 1.2
 
 
-@hypothesis.settings(max_examples=60, deadline=None, database=None)
-@hypothesis.given(_corpora)
-def test_cider_d_equals_pycocoevalcap(corpus):
-  # pycocoevalcap 1.2: its `Cider` is CIDEr-D.
-  cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
-  hypotheses, references = zip(*corpus, strict=True)
+@any_corpus(60)
+def test_cider_d_equals_pycocoevalcap(pairs):
+  hypotheses, references = zip(*pairs, strict=True)
   hypothesis.assume(any(text for texts in references for text in texts))  # it fails without a single n-gram
-  _, expected = cider.Cider().compute_score(
-    dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
-  )
-  np.testing.assert_allclose(
-    metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected, atol=1e-9
-  )
+  scores = metrics.CiderD().statistics(corpus(hypotheses, references))[:, 0]
+  np.testing.assert_allclose(scores, _pycocoevalcap(hypotheses, references), atol=1e-9)
 
 
-@hypothesis.settings(max_examples=60, deadline=None, database=None)
-@hypothesis.given(_corpora)
-def test_cider_equals_the_equations(corpus):
-  hypotheses, references = zip(*corpus, strict=True)
-  np.testing.assert_allclose(
-    metrics.Cider().statistics(_corpus(hypotheses, references))[:, 0],
-    _slow_cider(hypotheses, references),
-    atol=1e-9,
-  )
+@any_corpus(60)
+def test_cider_equals_the_equations(pairs):
+  hypotheses, references = zip(*pairs, strict=True)
+  scores = metrics.Cider().statistics(corpus(hypotheses, references))[:, 0]
+  np.testing.assert_allclose(scores, _slow_cider(hypotheses, references), atol=1e-9)
 
 
-def test_larger_corpus_equals_pycocoevalcap():
-  cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
-  rng = random.Random(0)
-  words = [f"w{i}" for i in range(40)]
-
-  def caption():
-    return " ".join(rng.choices(words, weights=[1 / (i + 1) for i in range(40)], k=rng.randint(0, 20)))
-
-  hypotheses = [caption() for _ in range(300)]
-  references = [[caption() for _ in range(rng.randint(1, 5))] for _ in range(300)]
-  _, expected = cider.Cider().compute_score(
-    dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
-  )
-  np.testing.assert_allclose(
-    metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected, atol=1e-9
-  )
+def test_cider_d_of_300_images_equals_pycocoevalcap():
+  hypotheses, references = zip(*drawn([f"w{i}" for i in range(40)]), strict=True)
+  scores = metrics.CiderD().statistics(corpus(hypotheses, references))[:, 0]
+  np.testing.assert_allclose(scores, _pycocoevalcap(hypotheses, references), atol=1e-9)
 
 
+@pytest.mark.full  # words that are drawn have the same n-grams
+@human_captions.needs_captions
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_real_captions_equal_pycocoevalcap(language):
-  cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
-  folder = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
-  if not folder.is_dir():
-    pytest.skip("the captions of Multi30k are not beside this checkout (../shared/multi30k)")
+def test_cider_d_of_real_captions_equals_pycocoevalcap(language):
   tokenize = tokenizers.get("default", language).tokenize
-  columns = [
-    tokenize((folder / f"task2_test_2016.{i}.{language}").read_text("utf-8").splitlines())
-    for i in range(1, 6)
-  ]
+  columns = [tokenize(human_captions.multi30k(f"task2_test_2016.{i}.{language}")) for i in range(1, 6)]
   hypotheses, references = columns[0], list(zip(*columns[1:], strict=True))
-  # pycocoevalcap 1.2: its `Cider` is CIDEr-D.
-  _, expected = cider.Cider().compute_score(
-    {i: [" ".join(words) for words in texts] for i, texts in enumerate(references)},
-    {i: [" ".join(words)] for i, words in enumerate(hypotheses)},
+  joined = (
+    [" ".join(words) for words in hypotheses],
+    [[" ".join(words) for words in texts] for texts in references],
   )
   scores = metrics.CiderD().statistics(metrics.Corpus(hypotheses, references))[:, 0]
   assert len(scores) == 1000
-  np.testing.assert_allclose(scores, expected, atol=1e-9)
+  np.testing.assert_allclose(scores, _pycocoevalcap(*joined), atol=1e-9)
 
 
 def test_stable_order_of_values_beyond_32_bits():
@@ -149,19 +117,19 @@ def test_stable_order_of_values_beyond_32_bits():
 
 @pytest.mark.parametrize("metric", [metrics.Cider(), metrics.CiderD()])
 def test_empty_captions_score_zero(metric):
-  assert metric.statistics(_corpus(["", ""], [[""], ["", ""]])).tolist() == [[0.0], [0.0]]
+  assert metric.statistics(corpus(["", ""], [[""], ["", ""]])).tolist() == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize("metric", [metrics.Cider(), metrics.CiderD()])
 def test_cider_of_the_only_reference_is_ten(metric):
   captions = ["a b c d", "e f g h"]
-  np.testing.assert_allclose(metric.statistics(_corpus(captions, [[text] for text in captions])), 10.0)
+  np.testing.assert_allclose(metric.statistics(corpus(captions, [[text] for text in captions])), 10.0)
 
 
 def test_corpus_demands_one_hypothesis_per_image():
   for hypotheses, references in ((["a"], [["a"], ["b"]]), (["a"], [[]])):
     with pytest.raises(UsageError, match="each image needs one hypothesis and one or more references"):
-      _corpus(hypotheses, references)
+      corpus(hypotheses, references)
 
 
 def test_signatures_tell_the_variants_apart():

@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.make.refusals import refusal
 from xmcap.errors import UsageError
 from xmcap.scoring import score
 from xmcap.scoring.metrics import document_frequency_files
@@ -45,10 +46,8 @@ def test_document_frequencies_are_written_as_the_same_bytes(path, tmp_path, freq
 
 
 def test_words_of_another_tokenizer_are_refused(path):
-  with pytest.raises(
-    UsageError, match="line 1: en was tokenised with default-.* but whitespace-.* is in use now"
-  ):
-    document_frequency_files.read(path, "whitespace")
+  message = refusal(document_frequency_files.read, path, "whitespace")
+  assert "line 1: en was tokenised with default-" in message and "but whitespace-" in message
 
 
 @pytest.mark.parametrize(
@@ -58,9 +57,7 @@ def test_words_of_another_tokenizer_are_refused(path):
 )
 def test_damaged_document_frequencies_are_one_line(path, content):
   path.write_bytes(content)
-  with pytest.raises(UsageError) as error:
-    document_frequency_files.read(path, "default")
-  assert str(path) in str(error.value) and "\n" not in str(error.value)
+  assert str(path) in refusal(document_frequency_files.read, path, "default")
 
 
 @pytest.mark.parametrize(
@@ -81,8 +78,7 @@ def test_damaged_document_frequencies_are_one_line(path, content):
 )
 def test_invalid_counts_of_document_frequencies_are_refused(path, change):
   _write(path, {**_lines(path)[0], **change})
-  with pytest.raises(UsageError, match="line 1: damaged; make the file again"):
-    document_frequency_files.read(path, "default")
+  assert "line 1: damaged; make the file again" in refusal(document_frequency_files.read, path, "default")
 
 
 @pytest.mark.parametrize("change", [{"language": 3}, {"tokenizer": None}])

@@ -1,19 +1,12 @@
-import hypothesis
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+from tests.scoring.metrics.corpora import any_corpus, corpus
 from xmcap.scoring import metrics, tokenizers
-
-_caption = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
-_corpora = st.lists(st.tuples(_caption, st.lists(_caption, min_size=1, max_size=4)), min_size=1, max_size=8)
 
 
 def _scores(hypotheses, references):
-  corpus = metrics.Corpus(
-    [text.split() for text in hypotheses], [[text.split() for text in texts] for texts in references]
-  )
-  return metrics.RougeL().statistics(corpus)[:, 0]
+  return metrics.RougeL().statistics(corpus(hypotheses, references))[:, 0]
 
 
 def test_rouge_l_golden():
@@ -31,16 +24,15 @@ def test_rouge_l_golden():
   np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
-@hypothesis.settings(max_examples=150, deadline=None, database=None)
-@hypothesis.given(_corpora)
-def test_equals_pycocoevalcap(corpus):
+@any_corpus(60)
+def test_rouge_l_equals_pycocoevalcap(pairs):
   # pycocoevalcap 1.2; an empty caption and an empty reference are equal there, which the next test is about.
   rouge = pytest.importorskip("pycocoevalcap.rouge.rouge", reason="pip install pycocoevalcap")
-  hypotheses, references = zip(*corpus, strict=True)
+  hypotheses, references = zip(*pairs, strict=True)
   _, expected = rouge.Rouge().compute_score(
     dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
   )
-  both_empty = [text == "" and "" in texts for text, texts in corpus]
+  both_empty = [text == "" and "" in texts for text, texts in pairs]
   scores = _scores(hypotheses, references)
   np.testing.assert_allclose(scores, np.where(both_empty, 0, expected), atol=1e-12)
 
@@ -49,13 +41,13 @@ def test_rouge_l_of_an_empty_caption_is_zero():
   assert _scores(["", ""], [[""], ["a", ""]]).tolist() == [0.0, 0.0]
 
 
-def test_signature_tells_beta():
+def test_rouge_l_signature_has_beta():
   assert metrics.RougeL().signature == "beta=1.2,precision=max,recall=max"
 
 
-def test_f1_is_rouge_scores():
+def test_rouge_l_f1_equals_rouge_score():
   # rouge-score 0.1.2, RougeScorer(["rougeL"]).score_multi on these captions.
-  corpus = [
+  pairs = [
     (
       "A dog runs on the beach.",
       ["A brown dog running along the beach, near water.", "The dog runs on sand!"],
@@ -66,6 +58,6 @@ def test_f1_is_rouge_scores():
     ("a b c a b", ["b a c b a", "..."]),
   ]
   split = tokenizers.get("rouge", "en")
-  words = metrics.Corpus([split(text) for text, _ in corpus], [split.tokenize(texts) for _, texts in corpus])
+  words = metrics.Corpus([split(text) for text, _ in pairs], [split.tokenize(texts) for _, texts in pairs])
   expected = [0.5454545454545454, 0.4, 0, 1, 0.6]
   np.testing.assert_allclose(metrics.RougeLF1().statistics(words)[:, 0], expected, atol=1e-12)

@@ -1,24 +1,22 @@
 """Prefixes and suffixes that captions share, around the human captions of Multi30K and COCO-CN."""
 
 import html
-import json
-import pathlib
+import itertools
 
 import pytest
 
+from tests.scoring import human_captions
 from xmcap.scoring import residue
 from xmcap.scoring.residue import affixes
 
-_SHARED = pathlib.Path(__file__).parents[4] / "shared"
 _CAPTIONS = [
-  f"{a} {b} {c}."
-  for a in ("A dog", "Two men", "The girl")
-  for b in ("sits", "runs")
-  for c in ("here", "fast")
+  f"{who} {verb} {how}."
+  for who, verb, how in itertools.product(
+    ("A dog", "Two men", "The girl"), ("sits", "runs"), ("here", "fast")
+  )
 ]
-_REFERENCES = [
-  f"{a} {b}" for a in ("a dog", "two men", "a girl", "the girl") for b in ("sits", "runs", "jumps", "waits")
-]
+_VERBS = ("sits", "runs", "jumps", "waits")
+_REFERENCES = [f"{who} {verb}" for who in ("a dog", "two men", "a girl", "the girl") for verb in _VERBS]
 
 
 def _clean(captions, references, kind="prefix"):
@@ -53,18 +51,18 @@ def test_clean_removes_nested_prefixes():
   assert _clean(captions, _REFERENCES * 10).captions == _CAPTIONS * 2
 
 
-def test_clean_keeps_prefixes_that_references_share():
-  captions = [f"a photo of {_lower(text)}" for text in _CAPTIONS]
-  assert _clean(captions, [f"a photo of {text}" for text in _REFERENCES]).captions == captions
-
-
-def test_clean_keeps_the_beginning_of_repeated_captions():
-  captions = ["a man riding a wave"] * 50 + ["a man riding a horse"] * 50
-  assert _clean(captions, _REFERENCES * 10).captions == captions
-
-
-def test_clean_keeps_prefixes_without_references():
-  assert _clean([f"Caption: {text}" for text in _CAPTIONS], []).rows == {}
+@pytest.mark.parametrize(
+  ("captions", "references"),
+  [
+    ([f"a photo of {_lower(text)}" for text in _CAPTIONS], [f"a photo of {text}" for text in _REFERENCES]),
+    (["a man riding a wave"] * 50 + ["a man riding a horse"] * 50, _REFERENCES * 10),
+    ([f"Caption: {text}" for text in _CAPTIONS], []),
+  ],
+  ids=["references share it", "repeated captions", "no references"],
+)
+def test_clean_keeps_a_shared_prefix(captions, references):
+  cleaned = _clean(captions, references)
+  assert cleaned.captions == captions and cleaned.rows == {}
 
 
 _WORDS = {
@@ -154,20 +152,14 @@ def test_clean_removes_a_prefix_behind_another():
 @pytest.fixture(scope="module")
 def human():
   """Name -> captions by people."""
-  if not (_SHARED / "multi30k").exists():
+  if not human_captions.MULTI30K.exists():
     pytest.skip("Multi30K and COCO-CN are not on this machine")
   sets = {
     # A translator's page left two zero-width spaces in two of its captions, and entities are in seven of Flickr's.
-    path.name: html.unescape(path.read_text(encoding="utf-8").replace("\u200b", "")).split("\n")[:-1]
-    for path in sorted((_SHARED / "multi30k").glob("task*_test_*.??"))
+    path.name: [html.unescape(text.replace("\u200b", "")) for text in human_captions.multi30k(path.name)]
+    for path in sorted(human_captions.MULTI30K.glob("task*_test_*.??"))
   }
-  document = json.loads(
-    (_SHARED / "coco_cn" / "merged_captions_coco-cn_test.json").read_text(encoding="utf-8")
-  )
-  sets["coco_cn"] = [annotation["caption"].replace(" ", "") for annotation in document["annotations"]]
-  row = json.loads((_SHARED / "xm3600_sample" / "captions.jsonl").read_text(encoding="utf-8").split("\n")[0])
-  sets |= {code: held["caption"] for code, held in row.items() if not code.startswith("image/")}
-  return sets
+  return sets | {"coco_cn": human_captions.coco_cn()} | human_captions.xm3600_sample()
 
 
 def test_cleaning_leaves_human_captions_as_they_are(human):
@@ -190,12 +182,8 @@ def test_clean_removes_prefixes_around_human_captions(human):
     found = _clean([f"{beginning}{space}{text}" for text in captions], human[references])
     assert found.captions == [text.strip() for text in captions], name
   shown = human["coco_cn"][::2]
-  assert (
-    _clean(
-      [f"\u8fd9\u5f20\u56fe\u7247\u663e\u793a\u4e86{text}" for text in shown], human["coco_cn"][1::2]
-    ).captions
-    == shown
-  )
+  begun = [f"\u8fd9\u5f20\u56fe\u7247\u663e\u793a\u4e86{text}" for text in shown]
+  assert _clean(begun, human["coco_cn"][1::2]).captions == shown
 
 
 def test_clean_removes_three_prefixes_among_captions_without(human):

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from tests.make.refusals import refusal
 from xmcap import languages
-from xmcap.errors import UsageError
 from xmcap.scoring import Table
 from xmcap.scoring.result import read_table
 from xmcap.scoring.tables.score_table import column, mean_label
@@ -96,19 +96,14 @@ def test_table_scale_100_is_shown_and_not_stored(tmp_path):
     "cider_d": {"score": 50.0, "low": 0.0, "high": 100.0},
     "exact": {"score": 0.125, "low": -0.375, "high": 0.625},
   }
-  assert (
-    value["beside"] == {"x (CIDEr-D)": {"de": 25.0}} and value["differences"]["x (CIDEr-D)"]["de"] == 25.0
-  )
+  assert value["beside"] == {"x (CIDEr-D)": {"de": 25.0}}
+  assert value["differences"]["x (CIDEr-D)"]["de"] == 25.0
   (row,) = [row for row in csv.DictReader(io.StringIO(table.as_csv())) if row["language"] == "de"]
   assert row["cider"] == "100.0" and row["cider_d_high"] == "100.0" and row["exact"] == "0.125"
   table.write(tmp_path)
   read = read_table(tmp_path / "table.json")
-  assert (read.rows, read.means, read.intervals, read.scale) == (
-    table.rows,
-    table.means,
-    table.intervals,
-    100,
-  )
+  names = ("rows", "means", "intervals", "scale")
+  assert [getattr(read, name) for name in names] == [getattr(table, name) for name in names]
 
 
 @pytest.mark.parametrize("scale", [10, 0, -1, "100", 100.5, None])
@@ -116,8 +111,7 @@ def test_table_json_of_an_invalid_scale_is_refused(tmp_path, scale):
   _table(["en"]).write(tmp_path)
   value = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
   (tmp_path / "table.json").write_text(json.dumps(value | {"scale": scale}), encoding="utf-8")
-  with pytest.raises(UsageError, match="not a table of xmcap score"):
-    read_table(tmp_path / "table.json")
+  assert "not a table of xmcap score" in refusal(read_table, tmp_path / "table.json")
 
 
 def test_published_rows_stand_below_table_rows():
@@ -185,23 +179,9 @@ def test_column_has_means_of_complete_groups_only():
   assert held["35"] == 2.0 and "36" not in held and "quz" not in held
 
 
-def test_table_write_makes_four_files(tmp_path):
-  _table(["en"]).write(tmp_path / "a" / "b")
-  assert sorted(file.name for file in (tmp_path / "a" / "b").iterdir()) == [
-    "table.csv",
-    "table.json",
-    "table.md",
-    "table.tex",
-  ]
-
-
 def test_mean_labels():
-  assert [mean_label(name) for name in ("35", "all but en", "36", "3 languages")] == [
-    "35 languages (all but quz)",
-    "all but en",
-    "all 36 languages",
-    "3 languages",
-  ]
+  labels = {"35": "35 languages (all but quz)", "all but en": "all but en", "36": "all 36 languages"}
+  assert {name: mean_label(name) for name in labels} == labels and mean_label("3 languages") == "3 languages"
 
 
 def test_shares_stand_between_scores_and_baselines():

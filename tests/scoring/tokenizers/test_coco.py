@@ -6,6 +6,7 @@ import unicodedata
 
 import pytest
 
+from tests.make.refusals import refusal
 from xmcap.errors import XmcapError
 from xmcap.scoring import score, tokenizers
 from xmcap.scoring.tokenizers import spacy_words
@@ -26,7 +27,6 @@ _ENDS = [
   "\n",
   " St.",
   " A",
-  " \u00c9.",
 ]
 _WORDS = {
   "en": ["a", "dog", "The", "group", "don't", "(half)", "$5"],
@@ -68,13 +68,13 @@ def test_temporary_folder_with_a_space_and_foreign_letters(java, tmp_path, monke
 def test_temporary_folder_that_cannot_be_written_is_one_line(java, tmp_path, monkeypatch):
   (tmp_path / "file").touch()
   monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-  with pytest.raises(
-    XmcapError, match="^tokeniser 'coco': no temporary file can be written .* set TMPDIR to another"
-  ):
-    tokenizers.get("coco", "en").tokenize(["A dog."])
+  message = refusal(tokenizers.get("coco", "en").tokenize, ["A dog."], error=XmcapError)
+  assert message.startswith("tokeniser 'coco': no temporary file can be written ")
 
 
-@pytest.mark.parametrize("code", ["en", "ru", "th", "zh"])
+@pytest.mark.parametrize(
+  "code", ["en", *(pytest.param(code, marks=pytest.mark.full) for code in ("ru", "th", "zh"))]
+)
 def test_the_protocol_of_paligemma_equals_pycocoevalcap(java, code):
   """pycocoevalcap 1.2: `PTBTokenizer` on references and predictions in the order of the file, then `Cider`."""
   from pycocoevalcap.cider.cider import Cider

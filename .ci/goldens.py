@@ -1,0 +1,69 @@
+"""Makes the golden values that tests compare with: what other programs compute, with their names and versions.
+
+usage: python .ci/goldens.py ROOM ...     such as scoring; writes tests/ROOM/goldens/*.json
+
+Tests marked `full` run the other programs themselves, so that `--all` finds a golden value that is out of date.
+"""
+
+import contextlib
+import importlib.metadata
+import json
+import pathlib
+import sys
+import tempfile
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+def _write(room: str, name: str, packages: tuple[str, ...], values: dict[str, Any]) -> None:
+  path = ROOT / "tests" / room / "goldens" / f"{name}.json"
+  path.parent.mkdir(exist_ok=True)
+  versions = {package: importlib.metadata.version(package) for package in packages}
+  path.write_text(
+    json.dumps({"versions": versions, **values}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+  )
+
+
+def coco_eval_cap() -> None:
+  """pycocoevalcap's scores of a few captions, and what its Java programs answer to xmcap."""
+  from pycocoevalcap.meteor.meteor import Meteor
+
+  from tests.scoring import coco_files, replayed_java
+  from xmcap.scoring.coco import COCOEvalCap
+  from xmcap.scoring.metrics import METRICS
+
+  references, hypotheses = coco_files.METEOR_REFERENCES, coco_files.METEOR_HYPOTHESES
+  score, scores = Meteor().compute_score(
+    dict(enumerate(references)), {place: [text] for place, text in enumerate(hypotheses)}
+  )
+  with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+    files = coco_files.pycocotools(pathlib.Path(folder), coco_files.CAPTIONS)
+    theirs = coco_files.pycocoevalcap(*files)
+    with replayed_java.recorded() as runs:
+      METRICS["meteor"].statistics(coco_files.meteor_corpus())
+      COCOEvalCap(*files).evaluate()
+  _write(
+    "scoring",
+    "pycocoevalcap",
+    ("pycocoevalcap", "pycocotools"),
+    {
+      "meteor": {"score": score, "scores": scores},
+      "eval": {name: theirs.eval[name] for name in coco_files.METRICS},
+      "evalImgs": [
+        {name: scores[name] for name in ("image_id", *coco_files.METRICS)} for scores in theirs.evalImgs
+      ],
+      "runs": runs,
+    },
+  )
+
+
+ROOMS = {"scoring": (coco_eval_cap,)}
+
+if __name__ == "__main__":
+  if not sys.argv[1:] or not ROOMS.keys() >= {*sys.argv[1:]}:
+    sys.exit(f"usage: python .ci/goldens.py ROOM ..., of {', '.join(ROOMS)}")
+  for room in sys.argv[1:]:
+    for make in ROOMS[room]:
+      make()
