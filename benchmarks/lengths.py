@@ -47,8 +47,8 @@ def made_up(pictures: int) -> length_batches.LengthIndex:
   noise = np.exp(rng.normal(0, _SPREAD, (pictures, len(factors), _CAPTIONS)).astype(np.float32))
   noise[:, languages.TRAINED.index("en")] = 1
   pieces = np.rint(english * factors * noise).clip(1, 254).astype(np.uint8) + 1
-  layout = length_batches.LayoutCodes.of(
-    " ".join(code for code in languages.TRAINED for _ in range(_CAPTIONS))
+  layout = length_batches.LayoutCodes.parse(
+    " ".join(f"{language}/mt" for language in languages.TRAINED for _ in range(_CAPTIONS))
   )
   starts = np.arange(pictures, dtype=np.int64) * len(factors) * _CAPTIONS
   return length_batches.LengthIndex([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))

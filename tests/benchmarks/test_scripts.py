@@ -1,4 +1,4 @@
-"""Every benchmark imports; those that need no model, no corpus and no Java run at their smallest size."""
+"""Every benchmark imports; those that need no model, no corpus and no Java, and compile little, run at a small size."""
 
 import os
 import pathlib
@@ -42,7 +42,6 @@ def run(folder: pathlib.Path, script: str, *options: str) -> str:
     ("data_wait", ["--steps=6"]),
     ("embedding_memory", ["2000"]),
     ("lengths", ["--pictures=3000"]),
-    ("scan", ["--model=tiny"]),
     ("stream", ["--pictures=64", "--turns=1", "--seconds=0.2"]),
     ("train_step", [*TEXT, "--turns=1", "--steps=1"]),
   ],

@@ -24,7 +24,7 @@ _CASES = 2 * len({command.name for command in commands.HEAVY})
   ("options", "cases", "names"),
   [
     pytest.param([], _CASES, _COMMANDS, marks=pytest.mark.full, id="commands"),
-    pytest.param(["--kills"], 40, None, marks=pytest.mark.full, id="kills"),
+    pytest.param(["--kills"], 20, None, marks=pytest.mark.full, id="kills"),
     pytest.param(["--doors"], 60, {command.name for command in doors.DOORS}, id="doors"),
   ],
 )
