@@ -1,6 +1,7 @@
 """MkDocs' hook: pages that are made and not committed, pictures in four variants, Mermaid drawn at build time.
 
-`index.md` is the README. `gin_reference.md` and `commands.md` come from the code, `reference/` from its docstrings.
+`index.md` is the README. `gin_reference.md` and `commands.md` come from the code, `reference/` from its docstrings, and
+`benchmarks.md` gains the tables of all results.
 Names of gin configurables in code style, `Partitioning.fsdp`, lead to the reference of gin.
 
 A page shows a picture by one line, `![what it shows](images/NAME.webp)`. Beside NAME lie the variants that
@@ -12,6 +13,7 @@ import functools
 import html
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 from typing import Any
@@ -75,6 +77,8 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
   boost = _API_BOOST if name.startswith("reference/") else _BOOSTS.get(name)
   if boost:
     page.meta["search"] = {"boost": boost}
+  if name == "benchmarks.md":
+    markdown = runpy.run_path(str(ROOT / "benchmarks/all.py"))["full_page"]()
   if _PACKAGES in markdown:
     markdown = markdown.replace(_PACKAGES, output_of("architecture"))
   numbers = iter(range(1_000))

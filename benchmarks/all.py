@@ -1,110 +1,159 @@
-"""Makes docs/benchmarks.md of benchmarks/results/*.json, which the scripts beside this one write.
+"""Makes docs/benchmarks.md, a table of headline figures, of benchmarks/results/*.json.
 
-usage: python benchmarks/all.py                     makes the page
-       python benchmarks/all.py --run [NAME ...]    first runs the commands of these results, or of all
-Each command runs by itself, so that nothing disturbs it; all of them take hours. Commands with a PATH in them are left
-out. The page is what the JSON gives: nobody edits it, and other pages link to it instead of repeating its figures.
+usage: python benchmarks/all.py
+Each script beside this one measures one thing and writes its table as JSON; modules that they share are named below in
+_SHARED. docs/benchmarks.md has some cells of these tables; `full_page` adds all tables to it, for the built site.
 """
 
-import argparse
 import json
 import pathlib
-import shlex
-import subprocess
-import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
-SECTIONS = {
-  "Installing": ("install",),
-  "The quickstart": ("quickstart",),
-  "Training": (
-    "captions_per_image", "train_step", "tpu_step", "scan", "plan", "plan_lengths",
-    "plan_captions_per_image", "plan_decode", "plan_gpus", "plan_node_exchanges", "plan_node",
-  ),
-  "On one H100 or H200": ("gpu_goals", "gpu_training", "gpu_parts", "gpu_decoding", "gpu_runs"),
-  "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
-  "Serving": ("serve", "serving_attacks", "serving_memory"),
-  "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
-           "parse_lines_by_language", "growth", "disk"),
-  "Scoring": ("scoring", "scoring_growth", "protocols", "fidelity", "coco_drop_in", "retrieval", "embedding_memory"),
-  "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
-  "COCO-CN": ("coco_cn",),
-  "Start-up time": ("startup",),
-  "Robustness": ("faults", "pairs", "fuzz", "doors", "kills", "bounds"),
-}  # fmt: skip
-"""The order of the page. A result that is named here need not be there; one that is there must be named."""
+_SHARED = (
+  "all", "captions", "common", "decoding_peer", "photographs", "report", "t5x_train_step", "torch_train_step", "turns",
+  "xmcap_train_step",
+)  # fmt: skip
+"""Modules of this folder that are no benchmark of their own."""
+
+
+class Headline(NamedTuple):
+  """A row of the page. In `figure` and `beside`, `{1[seconds]}` is the cell of row 1, counted from 0, in that column.
+
+  Attributes:
+    result: name of the JSON.
+    measured: what was measured.
+    figure: xmcap's figure.
+    beside: what it is compared with.
+  """
+
+  result: str
+  measured: str
+  figure: str
+  beside: str = ""
+
+
+HEADLINES = (
+  Headline("scoring", "`xmcap score`, 129,600 captions in 36 languages, CIDEr-D", "{1[seconds]} s",
+           "pycocoevalcap {0[seconds]} s"),
+  Headline("scoring", "the same with all metrics, checks and the report", "{4[seconds]} s"),
+  Headline("coco_drop_in", "`COCOEvalCap`, 1,000 pictures, all metrics but SPICE", "{1[seconds]} s",
+           "pycocoevalcap {0[seconds]} s"),
+  Headline("protocols", "the same captions in Thai, CIDEr-D times 100", "{0[th]}",
+           "words of `--protocol=paligemma` {1[th]}"),
+  Headline("fidelity", "references called another language: captions of Multi30k",
+           "{0[references called wrong (worst)]}", "captions of Wikipedia {14[references called wrong (worst)]}"),
+  Headline("embedding_memory", "`score zero-shot`, 1,000,000 pictures, memory", "{6[peak, MB]} MB",
+           "their file {6[file, MB]} MB"),
+  Headline("quickstart", "`bash quickstart.sh`, with installing", "{0[figure]} minutes"),
+  Headline("quickstart", "its captioner, CIDEr-D", "{1[figure]}", "nearest picture {4[figure]}"),
+  Headline("gpu_goals", "BB's training step, captions a second, K = 1", "{3[measured]} times",
+           "transformers, torch.compile"),
+  Headline("gpu_goals", "the same, K = 8", "{5[measured]} times", "transformers, a picture encoded for each caption"),
+  Headline("gpu_goals", "its flops, of those of a large product", "{6[measured]}"),
+  Headline("train_step", "training step of mT5-base's widths, examples a second", "{0[figure]} times", "t5x"),
+  Headline("train_step", "the same", "{2[figure]} times", "transformers and torch"),
+  Headline("tpu_step", "mT5-base's step, compiled for 64 TPU v4 chips", "{3[million cycles]} million cycles",
+           "t5x {2[million cycles]}"),
+  Headline("plan_captions_per_image", "BB's step planned for them, K = 1",
+           "{0[ms]} to {0[ms, communication exposed]} ms"),
+  Headline("plan_captions_per_image", "the same, K = 8", "{1[ms]} to {1[ms, communication exposed]} ms"),
+  Headline("plan_decode", "BB's captions of XM3600 planned for them", "{0[seconds for XM3600]} s"),
+  Headline("plan_node_exchanges", "what eight H100 exchange in BB's step, planned", "{9[ms of the links]} ms"),
+  Headline("scan", "compiling BB's step with `scan` and `remat`", "{3[seconds to compile]} s",
+           "without {0[seconds to compile]} s"),
+  Headline("stream", "pictures a second that a core reads", "{0[figure]}", "decoding and resizing alone {2[figure]}"),
+  Headline("data_wait", "time that training waits for data, tiny model", "{0[figure]}"),
+  Headline("bucket", "the same from a bucket, 30 ms a request", "{1[waiting for data]}"),
+  Headline("lengths", "padding with length buckets", "{3[padded]}", "without {0[padded]}"),
+  Headline("decoding", "BB, captions a second in 36 languages", "{0[captions per second]}",
+           "transformers {2[captions per second]}; one language after the other {3[captions per second]}"),
+  Headline("export", "32 pictures by the exported StableHLO", "{1[later calls, ms]} ms",
+           "xmcap {0[later calls, ms]} ms"),
+  Headline("serve", "`xmcap serve`, 64 clients, captions a second", "{3[captions per second]}",
+           "one picture per call {2[captions per second]}"),
+  Headline("emoji100", "zero-shot emoji, mean of 101 languages, top-1", "{0[mean of languages]}",
+           "tag classifier {0[tag classifier]}"),
+  Headline("coco_cn", "Chinese captions, people's after machine-translated, CIDEr-D", "{6[mean]}",
+           "people's alone {8[mean]}"),
+  Headline("conversions", "converted T5.1.1, largest difference of logits", "{3[largest difference]}", "transformers"),
+  Headline("install", "`pip install .`; with training", "{0[MB]}; {1[MB]} MB"),
+  Headline("fuzz", "commands with damaged inputs, wrong ends", "{19[wrong]} of {19[cases]}"),
+)  # fmt: skip
+"""The rows of the page."""
 
 _HEAD = """# Benchmarks
 
-<!-- Generated by `python benchmarks/all.py` from benchmarks/results/*.json. Do not edit; run the scripts. -->
+<!-- Made by `python benchmarks/all.py` from benchmarks/results/*.json. Do not edit; run the scripts. -->
 
-This page has every measurement of the project, with its command, date and machine. Other pages link here. Ratios come
-from one run that alternates between both sides. To repeat a measurement:
+What xmcap's speed, memory and quality claims rest on. To measure a row again and make this page:
 
 ```
 bash test.sh --co -q                             # installs the versions of requirements.lock into .venv
-.venv/bin/python benchmarks/data_wait.py         # measures; writes benchmarks/results/data_wait.json
-.venv/bin/python benchmarks/all.py               # generates this page
+.venv/bin/python benchmarks/data_wait.py         # writes benchmarks/results/data_wait.json
+.venv/bin/python benchmarks/all.py
 ```
+
+The JSON has the whole table, its notes, the date and the versions. Sides that are compared ran in turns on one machine.
+Only `quickstart.py` and `gpu/run.py` take longer than ten minutes. `emoji100.py`, `coco_cn.py`, `protocols.py`,
+`serve.py` and `export.py` read what `bash quickstart.sh` or `examples/` left. Nothing was run on a TPU.
+
+| measured | xmcap | beside it | machine | script |
+| --- | ---: | --- | --- | --- |
 """
 
 PLOTS = {
   "scoring_growth": ("plot_scoring", "CPU seconds of xmcap score and of pycocoevalcap against captions"),
-  "stream_cores": (
-    "plot_stream",
-    "Pictures per second of the data stream against cores, with threads and processes",
-  ),
-  "plan_captions_per_image": (
-    "plot_plan",
-    "A planned step of BB for K = 1 and K = 8: computing and communication",
-  ),
-}
-"""Below the table of these, a plot that `.ci/plots.py` draws of it, and what it shows."""
+  "stream_cores": ("plot_stream", "Pictures per second of the data stream against cores, with threads and processes"),
+  "plan_captions_per_image": ("plot_plan", "A planned step of BB for K = 1 and K = 8: computing and communication"),
+}  # fmt: skip
+"""Result -> the plot that `.ci/plots.py` draws of it, and what it shows."""
 
 
 def results() -> dict[str, dict[str, Any]]:
-  """All results by name, in the order of the page.
-
-  Raises:
-    SystemExit: SECTIONS does not name one.
-  """
-  found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-  order = [name for names in SECTIONS.values() for name in names]
-  if unknown := sorted(set(found) - set(order)):
-    raise SystemExit(f"benchmarks/all.py: name {', '.join(unknown)} in SECTIONS")
-  return {name: found[name] for name in order if name in found}
+  """All results by name, in alphabetical order."""
+  return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
 
 
 def page() -> str:
   """The text of docs/benchmarks.md."""
-  found = results()
-  parts = [_HEAD]
-  for section, names in SECTIONS.items():
-    here = [name for name in names if name in found]
-    if here:
-      parts += [f"## {section}\n", *(_part(found[name], PLOTS.get(name)) for name in here)]
-  return "\n".join(parts)
+  tables = results()
+  rows = [_headline(headline, tables[headline.result]) for headline in HEADLINES]
+  plots = [f"\n![{text}](images/{name}.svg)" for name, text in PLOTS.values()]
+  return _HEAD + "\n".join([*rows, *plots]) + "\n"
 
 
-def _part(result: Mapping[str, Any], plot: tuple[str, str] | None = None) -> str:
+def full_page() -> str:
+  """The page with all tables below the headline figures, for the built site."""
+  return "\n".join([page(), "## All tables\n", *map(_table, results().values())])
+
+
+def _headline(headline: Headline, result: Mapping[str, Any]) -> str:
+  # Without the details that some cells have in brackets.
+  rows = [[cell.partition(" (")[0] for cell in row] for row in result["rows"]]
+  cells = [dict(zip(result["columns"], row, strict=True)) for row in rows]
+  machine = result["machine"]
+  where = machine.get("gpu") or f"{machine['cores']} cores"
+  script = result["command"].removeprefix("python ").removeprefix("benchmarks/")
+  return _row([
+    headline.measured, headline.figure.format(*cells), headline.beside.format(*cells), where, f"`{script}`",
+  ])  # fmt: skip
+
+
+def _table(result: Mapping[str, Any]) -> str:
   columns, machine = result["columns"], result["machine"]
   align = ["---", *["---:"] * (len(columns) - 1)]
   lines = [f"### {result['title']}", "", f"`{result['command']}`", ""]
   lines += [_row(columns), _row(align), *map(_row, result["rows"]), ""]
   lines += [line for note in result["notes"] for line in (note, "")]
   facts = [f"{machine['cores']} CPU cores", f"{machine['memory_gib']} GiB of memory"]
-  facts += [
-    f"{name} {machine[name]}" for name in ("gpu", "python", "jax", "torch", "transformers") if name in machine
-  ]
-  if plot:
-    lines += [f"![{plot[1]}](images/{plot[0]}.svg)", ""]
-  lines += [f"Measured on {result['date']}: {', '.join(facts)}.", ""]
-  return "\n".join(lines)
+  versions = ("gpu", "python", "jax", "torch", "transformers")
+  facts += [f"{name} {machine[name]}" for name in versions if name in machine]
+  return "\n".join([*lines, f"Measured on {result['date']}: {', '.join(facts)}.", ""])
 
 
 def _row(cells: list[str]) -> str:
@@ -112,20 +161,6 @@ def _row(cells: list[str]) -> str:
 
 
 def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--run", nargs="*", metavar="NAME", help="run these first; without a name all")
-  wanted = parser.parse_args().run
-  if wanted is not None:
-    commands = {name: result["command"] for name, result in results().items() if not wanted or name in wanted}
-    if missing := set(wanted) - set(commands):
-      raise SystemExit(f"no result {', '.join(sorted(missing))}; there are {', '.join(results())}")
-    for name, command in commands.items():
-      program, *arguments = shlex.split(command)
-      if program != "python" or any("PATH" in argument for argument in arguments):
-        print(f"{name}: not run here: {command}")
-        continue
-      print(f"{name}: {command}", flush=True)
-      subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
   PAGE.write_text(page(), encoding="utf-8")
   print(f"written to {PAGE}")
 

@@ -3,7 +3,7 @@
 Each side runs as a process of its own, in turns, with SPICE left out of both (its parser is a download). The process
 also prints its scores, which must agree to 12 digits.
 
-usage: python benchmarks/coco_drop_in.py MULTI30K [repeats]
+usage: python benchmarks/coco_drop_in.py [MULTI30K]     (its folder, by default ../shared/multi30k)
 """
 
 import json
@@ -17,6 +17,8 @@ import time
 
 import report
 
+_MULTI30K = pathlib.Path(__file__).parents[2] / "shared" / "multi30k"
+_REPEATS = 3
 _SCRIPT = """
 import contextlib, json, sys
 from pycocotools.coco import COCO
@@ -37,12 +39,11 @@ print(json.dumps({name: float(value) for name, value in scored.eval.items() if n
 
 def main() -> None:
   """Prints what the docstring says."""
-  folder = pathlib.Path(sys.argv[1])
-  repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+  folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else _MULTI30K
   times: dict[str, list[float]] = {"pycocoevalcap.eval": [], "xmcap.scoring.coco": []}
   with tempfile.TemporaryDirectory() as scratch:
     count = _write(folder, pathlib.Path(scratch))
-    for _ in range(repeats):
+    for _ in range(_REPEATS):
       scores = {}
       for module, seconds in times.items():
         files = [f"{scratch}/references.json", f"{scratch}/results.json"]
@@ -67,7 +68,7 @@ def main() -> None:
     ],
     columns=(f"{count:,} images x (1 result + 4 references), without SPICE", "seconds", "speed-up"),
     notes=[
-      f"Medians of {repeats} alternating runs on {os.cpu_count()} cores; all scores agree to 12 digits. Most of the "
+      f"Medians of {_REPEATS} alternating runs on {os.cpu_count()} cores; all scores agree to 12 digits. Most of the "
       "time METEOR's Java program loads its paraphrases."
     ],
   )

@@ -1,23 +1,22 @@
-"""How far converted weights are from the models that they come from: the table in docs/convert.md.
+"""How far converted weights are from the models that they come from.
 
 Makes small models of transformers with random weights, in the shapes that are published and in others, converts them,
 and compares logits (T5) or unit embeddings of pictures and texts (dual towers).
 
-usage: python benchmarks/conversions.py     (needs torch and transformers; writes the table into docs/convert.md)
+usage: python benchmarks/conversions.py     (needs torch and transformers)
 """
 
 import contextlib
+import importlib.metadata
 import io
 import pathlib
-import re
 import sys
 import tempfile
 
 import numpy as np
+import report
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-_PAGE, _MARK = ROOT / "docs" / "convert.md", "<!-- benchmarks/conversions.py -->"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 _T5 = {
   "mT5, logits apart": ("MT5", {}),
   "mT5, 4 heads of 8, 1 + 1 layers": ("MT5", {"num_heads": 4, "d_kv": 8, "d_ff": 44, "num_layers": 1,
@@ -100,19 +99,20 @@ def rows() -> list[tuple[str, str, float]]:
 
 
 def main() -> None:
-  """Writes the table, and prints it."""
-  import torch
-  import transformers
-
-  lines = ["| conversion | shape | largest difference |", "| --- | --- | --- |"]
-  lines += [f"| {name} | {shape} | {difference:.0e} |" for name, shape, difference in rows()]
-  versions = f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}"
-  text = "\n".join(
-    [_MARK, *lines, "", f"({versions}; logits of T5s, unit embeddings of dual towers.)", _MARK]
+  """Writes the result, and prints it."""
+  table = [(name, shape, f"{difference:.0e}") for name, shape, difference in rows()]
+  for row in table:
+    print(*row, sep="  ")
+  versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("transformers", "torch"))
+  report.write(
+    "conversions",
+    "Converted weights compared with their source",
+    table,
+    columns=("conversion", "shape", "largest difference"),
+    notes=[
+      f"Small models of transformers with random weights: logits of T5s, unit embeddings of dual towers. {versions}."
+    ],
   )
-  page = _PAGE.read_text(encoding="utf-8")
-  _PAGE.write_text(re.sub(f"{_MARK}.*{_MARK}", lambda _: text, page, flags=re.DOTALL), encoding="utf-8")
-  print(text)
 
 
 if __name__ == "__main__":

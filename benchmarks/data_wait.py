@@ -1,23 +1,33 @@
-"""The share of a run's time in which the device waits for data, against a run that reads one batch again and again.
+"""The share of a run's time in which the device waits for data: from this machine, and from a bucket.
 
 usage: python benchmarks/data_wait.py [--model=tiny|bb --data=FOLDER --steps=N --ks K ... --gin NAME=VALUE ...
                                        --json=FILE]
-Trains twice in one process on emoji36: from the stream, and from one fixed batch. Without options, it is the tiny model
-of quickstart.sh for 300 steps. On a GPU, benchmarks/gpu gives it BB, which reads larger pictures and is much faster.
+Trains in one process on emoji36: from the stream, and from one fixed batch. Without options, it is the tiny model of
+quickstart.sh for 300 steps. On a GPU, benchmarks/gpu gives it BB, which reads larger pictures and is much faster.
+
+Without --json it also trains from an object store on loopback, another process that takes 30 ms for a request: with no
+cache, and with a cache of 16 MB, which holds a part of the corpus.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import common
+import gin
 import report
 
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream
+from xmcap.files import object_store
+from xmcap.files.range_cache import RecordCache
 from xmcap.training import loop
 from xmcap.training.hooks import hooks
 from xmcap.training.reporting.writers import Writers
@@ -31,6 +41,11 @@ _BB = (
   "ViTConfig.scan=True",
   "T5Config.scan=True",
 )
+
+
+_REPOSITORY = pathlib.Path(__file__).parents[1]
+_LATENCY = 0.03  # seconds of a request
+_CACHE = 16_000_000  # bytes
 
 
 class _SameBatch:
@@ -74,6 +89,52 @@ def configure(
   configuration.parse(files, [*options, *bindings])
 
 
+@contextlib.contextmanager
+def _served(folder: pathlib.Path) -> Iterator[None]:
+  """An object store in a process of its own; the variables that lead to it are set."""
+  command = [sys.executable, "-m", "tests.loopback_store", str(folder), f"--latency={_LATENCY}"]
+  with subprocess.Popen(command, cwd=_REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+    assert process.stdout is not None
+    try:
+      os.environ["AWS_ENDPOINT_URL"] = process.stdout.readline().strip()
+      os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "loopback"
+      object_store._backend_of.cache_clear()
+      yield
+    finally:
+      process.terminate()
+
+
+def _bind(name: str, value: str | int) -> None:
+  with gin.unlock_config():
+    gin.bind_parameter(name, value)
+
+
+def write_bucket(corpus: pathlib.Path, local: dict[str, float], steps: int) -> None:
+  """Trains from a bucket, with and without a cache, and writes the result beside that of this machine."""
+  metrics = {"this machine": local}
+  with tempfile.TemporaryDirectory() as folder, _served(corpus.parent):
+    _bind("emoji36.data_dir", f"s3://{corpus.name}")
+    _bind("RecordCache.directory", folder)
+    for cache, size in (("no cache", 0), ("with a cache", _CACHE)):
+      _bind("RecordCache.bytes", size)
+      metrics[f"bucket, {1e3 * _LATENCY:.0f} ms per request, {cache}"] = train(CaptionStream(), steps)
+    cached = RecordCache().open().disk_bytes()
+  records = sum(file.stat().st_size for file in corpus.glob("*train.array_record-*-of-?????"))
+  report.write(
+    "bucket",
+    "Time spent waiting for data from a bucket (tiny model)",
+    [
+      (name, f"{run['waiting_for_data']:.2%}", f"{run['captions_per_second']:.0f}")
+      for name, run in metrics.items()
+    ],
+    columns=("records", "waiting for data", "captions per second"),
+    notes=[
+      f"The cache held {cached / 1e6:.1f} MB of {records / 1e6:.1f} MB of records; its limit was "
+      f"{_CACHE / 1e6:.1f} MB. The server of the bucket runs on the same cores."
+    ],
+  )
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   parser.add_argument("--model", choices=("tiny", "bb"), default="tiny")
@@ -108,6 +169,7 @@ def main():
         ("captions per second, stream / the same batch repeated", f"{ratio:.2f}"),
       ],
     )
+    write_bucket(data, streamed, arguments.steps // 2)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Captions a second of BB or Bg in 36 languages, beside transformers and beside encoding the picture for each language.
 
 usage: python benchmarks/decoding.py [--vit=b|g] [--pictures=2] [--depth=12] [--vit_depth=N] [--vocabulary=250112]
-                                     [--search=greedy|beam] [--length=24] [--full_length] [--repeats=3]
+                                     [--search=greedy|beam] [--length=24] [--full_length] [--repeats=2]
                                      [--usual_languages=4] [--no_peer] [--static_cache]
                                      [--dtype=float32|bfloat16] [--json=FILE]
 All sides have the same random weights and the same search, and take turns in one process; what is printed
@@ -60,7 +60,7 @@ def options() -> argparse.Namespace:
   parser.add_argument("--search", choices=("greedy", "beam"), default="greedy")
   parser.add_argument("--length", type=int, default=24, help="the most tokens of a caption")
   parser.add_argument("--full_length", action="store_true", help="no caption ends before that")
-  parser.add_argument("--repeats", type=int, default=3)
+  parser.add_argument("--repeats", type=int, default=2)
   parser.add_argument("--usual_languages", type=int, default=4, help="of the 36, for the usual way")
   parser.add_argument("--no_peer", action="store_true", help="leave transformers out")
   parser.add_argument(

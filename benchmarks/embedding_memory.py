@@ -34,7 +34,7 @@ print(int(peak.split()[1]) * 1024, sum(os.times()[:2]))
 def main() -> None:
   """Prints what the docstring says."""
   rows = []
-  for count in [int(text) for text in sys.argv[1:]] or [100_000]:
+  for count in [int(text) for text in sys.argv[1:]] or [100_000, 1_000_000]:
     with tempfile.TemporaryDirectory() as folder:
       rows += _of_size(pathlib.Path(folder), count)
   report.write(

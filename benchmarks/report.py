@@ -1,4 +1,4 @@
-"""Keeps what a benchmark measured: benchmarks/results/NAME.json, of which all.py makes docs/benchmarks.md."""
+"""Keeps what a benchmark measured: benchmarks/results/NAME.json, whose figures all.py puts into docs/benchmarks.md."""
 
 import datetime
 import importlib.metadata
@@ -24,7 +24,7 @@ def write(
   """Writes the result of the script that is running.
 
   Args:
-    name: of the file; all.py must know it.
+    name: of the file.
     title: what was compared or measured, as a heading.
     rows: a text for each column, figures with their unit.
     columns: their headings.

@@ -43,7 +43,7 @@ with open(sys.argv[3], "w") as file:
 
 def main() -> None:
   """Prints what the docstring says."""
-  repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+  repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
   files = [str(path) for path in captions.release()]
   with tempfile.TemporaryDirectory() as folder:
     ours, java = table(files, folder), peer(files, folder)

@@ -1,6 +1,6 @@
 """The load on `xmcap serve`: many clients beside one, shared calls beside calls of one picture; and a stop.
 
-usage: python benchmarks/serve.py --model_dir=runs/quickstart/model
+usage: python benchmarks/serve.py [--model_dir=runs/quickstart/model]
 Clients keep their connections and send the next picture when they have the captions of the last. At the end SIGTERM
 comes while all of them ask: a request is lost if the server took its connection and the client gets no captions.
 """
@@ -98,9 +98,9 @@ class Load:
 
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--model_dir", required=True)
+  parser.add_argument("--model_dir", default="runs/quickstart/model")
   parser.add_argument("--clients", type=int, default=64)
-  parser.add_argument("--seconds", type=float, default=6)
+  parser.add_argument("--seconds", type=float, default=3)
   parser.add_argument("--rounds", type=int, default=3)
   options = parser.parse_args()
   pictures = [photographs.picture(seed) for seed in range(16)]

@@ -41,9 +41,7 @@ _BATCH, _INPUTS, _TARGETS = 2_048, 8, 32
 def main() -> None:
   """Prints a line for each."""
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-  parser.add_argument(
-    "--mesh", nargs="+", default=["64,1,1", "4,16,1", "1,64,1", "16,1,4"], help="data,fsdp,model of each"
-  )
+  parser.add_argument("--mesh", nargs="+", default=["4,16,1"], help="data,fsdp,model of each")
   parser.add_argument("--layers", type=int, default=12, help="of each stack")
   parser.add_argument("--vocabulary", type=int, default=250_112)
   arguments = parser.parse_args()

@@ -5,10 +5,8 @@ usage: python benchmarks/train_step.py [--t5x_python=PATH] [--batch=8 --encoder_
 All train a T5.1.1 of mT5-base's widths and its 250,112 rows, of reduced depth, on the same tokens, from the same
 weights (xmcap and t5x), with Adafactor, without dropout. t5x runs where the interpreter PATH imports it: its Trainer,
 its EncoderDecoderModel, its Adafactor. It looks tokens up by a one-hot product; `t5x_gather` is the same with its
-`one_hot` off. Each is a process that compiles first; then the two of a pair take turns, medians. Last comes xmcap's
-whole captioner, ViT and all, on as many captions.
-
-With the default shape each process holds 5 to 7 GB.
+`one_hot` off. Each is a process that compiles first; then the two of a pair take turns, medians. With the default shape
+each process holds 5 to 7 GB.
 """
 
 import argparse
@@ -24,13 +22,9 @@ def main():
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   turns.add_options(parser)
   parser.add_argument("--t5x_python", help="an interpreter that imports t5x; without it t5x is left out")
-  parser.add_argument("--turns", type=int, default=5, help="of each, after one that does not count")
+  parser.add_argument("--turns", type=int, default=3, help="of each, after one that does not count")
   parser.add_argument("--steps", type=int, default=2, help="in a turn")
-  parser.add_argument("--vit_layers", type=int, default=2, help="of the whole captioner")
-  parser.add_argument("--captions_per_image", type=int, default=1, help="of the whole captioner")
-  parser.add_argument(
-    "--without", nargs="*", default=[], choices=("t5x", "torch", "captioner"), help="leave out"
-  )
+  parser.add_argument("--without", nargs="*", default=[], choices=("t5x", "torch"), help="leave out")
   arguments = parser.parse_args()
   shape = turns.shape_of(arguments)
   print(f"{shape}; examples/s, medians of {arguments.turns} turns of {arguments.steps} steps")
@@ -51,15 +45,6 @@ def main():
     print(f"ratio xmcap / transformers + torch: {rates['xmcap'] / rates['torch']:.2f}")
     theirs.close()
   ours.close()
-  if "captioner" not in arguments.without:
-    options = (
-      "--pictures", f"--vit_layers={arguments.vit_layers}",
-      f"--captions_per_image={arguments.captions_per_image}",
-    )  # fmt: skip
-    captioner = Rival("xmcap_train_step.py", shape, options=options)
-    measure({"whole captioner": (captioner, "xmcap")})
-    say_costs("whole captioner", captioner.notes)
-    captioner.close()
   report.write(
     "train_step",
     "Training speed compared with t5x and torch, BB's text shape",

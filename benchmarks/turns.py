@@ -113,7 +113,6 @@ class Rival:
     script: beside this file.
     shape: of model and batch.
     python: the interpreter.
-    options: more arguments of the script.
 
   Attributes:
     notes: what the process told at its start, `name` among it.
@@ -123,9 +122,9 @@ class Rival:
     losses: of each turn, by variant.
   """
 
-  def __init__(self, script: str, shape: Shape, python: str = sys.executable, options: tuple[str, ...] = ()):
+  def __init__(self, script: str, shape: Shape, python: str = sys.executable):
     sizes = [f"--{name}={value}" for name, value in dataclasses.asdict(shape).items()]
-    command = [python, str(pathlib.Path(__file__).with_name(script)), *sizes, *options]
+    command = [python, str(pathlib.Path(__file__).with_name(script)), *sizes]
     self._process = subprocess.Popen(
       command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""xmcap's side of train_step.py: the text part of a captioner (no picture), or all of it, through the real step."""
+"""xmcap's side of train_step.py: the text part of a captioner, without a picture, through the real step."""
 
 import argparse
 import importlib.metadata
@@ -57,26 +57,21 @@ def _weights(path, shape):
 def main():
   parser = argparse.ArgumentParser()
   turns.add_options(parser)
-  parser.add_argument("--pictures", action="store_true", help="the whole captioner, with ViT-B/16's widths")
-  parser.add_argument("--vit_layers", type=int, default=2)
-  parser.add_argument("--captions_per_image", type=int, default=1)
-  arguments = parser.parse_args()
-  shape = turns.shape_of(arguments)
+  shape = turns.shape_of(parser.parse_args())
 
   t5 = T5Config(
     shape.vocabulary, shape.width, shape.heads, shape.head_dim, shape.encoder_layers, shape.decoder_layers,
     shape.mlp, dtype=shape.dtype,
   )  # fmt: skip
-  vit = ViTConfig(shape.width, arguments.vit_layers, 4 * shape.width, shape.heads, 16, 224, dtype=shape.dtype)
+  vit = ViTConfig(shape.width, 1, 4 * shape.width, shape.heads, 16, 224, dtype=shape.dtype)
   objective = CaptionObjective(vit, t5)
-  if not arguments.pictures:
-    objective.module = Text(vit, t5)
+  objective.module = Text(vit, t5)
 
-  given, captions = turns.tokens(shape), arguments.captions_per_image
-  targets = given["targets"].reshape(-1, captions, shape.targets)
+  tokens = turns.tokens(shape)
+  targets = tokens["targets"][:, None]
   batch = {
-    "image": jnp.zeros((shape.batch // captions, 224, 224, 3), jnp.uint8),
-    "prompt_tokens": jnp.asarray(given["inputs"].reshape(-1, captions, shape.inputs)),
+    "image": jnp.zeros((shape.batch, 224, 224, 3), jnp.uint8),
+    "prompt_tokens": jnp.asarray(tokens["inputs"][:, None]),
     "target_tokens": jnp.asarray(targets),
     "target_weights": jnp.asarray(targets > 0, jnp.float32),
   }

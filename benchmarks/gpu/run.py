@@ -59,7 +59,7 @@ _TINY = "--tiny --steps=1 --cases default:8:4"
 _ABLATIONS = "--cases no_graphs:512:1 plain_attention:512:1 whole_loss:512:1 default:128:8 default:128:1"
 _FEW_ABLATIONS = "--tiny --steps=1 --cases no_graphs:8:4 plain_attention+whole_loss:8:4"
 _TRAINING = "gpu/training.py --device={out}/device.json"
-_DECODING = "decoding.py --pictures=32 --length=32 --dtype=bfloat16"
+_DECODING = "decoding.py --pictures=32 --length=32 --repeats=3 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"
 _WAIT = "data_wait.py --data={data} --model=bb"
 # As many rows as the vocabulary of a corpus may have.

@@ -1,7 +1,4 @@
-"""Faults injected into a run, one of each kind: it resumes bit for bit, or names the file.
-
-A hundred of them at random times are `benchmarks/faults.py`.
-"""
+"""Faults injected into a run, one of each kind: it resumes bit for bit, or names the file."""
 
 import json
 import shutil

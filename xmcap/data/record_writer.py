@@ -21,7 +21,7 @@ from xmcap.files import files
 from xmcap.terminal import shown
 
 # Group size 1: every record can be read separately. Uncompressed: images already are compressed, and short strings
-# hardly compress; Snappy would save some 2% of the space and cost the stream as much (benchmarks/disk.py, stream.py).
+# hardly compress; Snappy would save some 2% of the space and cost the stream as much (benchmarks/stream.py).
 # An index of ranges (range_index.py) needs both.
 _WRITER_OPTIONS = "group_size:1,uncompressed"
 

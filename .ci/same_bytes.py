@@ -5,7 +5,7 @@ features, scores, compares and reports, by the same commands in a folder of its 
 by file: records, vocabularies, predictions, tables, signatures, reports and what was printed as bytes; checkpoints by
 their numbers.
 
-usage: python benchmarks/same_bytes.py OTHER_CHECKOUT     (exits 1 if anything differs)
+usage: python .ci/same_bytes.py OTHER_CHECKOUT     (exits 1 if anything differs)
 """
 
 import hashlib
