@@ -6,7 +6,7 @@ import re
 import gin
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap import cli, configuration
 from xmcap.data import images
 from xmcap.errors import UsageError

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap.data import record_writer, records, vocabulary
 from xmcap.languages import LANGUAGES, WIDE
 from xmcap.launch import local

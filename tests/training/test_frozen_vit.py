@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap import cli
 from xmcap.convert.source import parameter_shapes
 from xmcap.data import registry, vocabulary

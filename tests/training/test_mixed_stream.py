@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.training import mixed
 
 ROOT = pathlib.Path(__file__).parents[2]
