@@ -133,7 +133,7 @@ def test_batcher_decodes_a_request_whose_captions_are_not_consumed():
       task, decoded = asyncio.create_task(batcher.run()), asyncio.Event()
       captions = batcher.captions(picture(1), ["en", "th", "ar"], "g", 30, None, decoded.set)
       first = await anext(captions)
-      await asyncio.wait_for(decoded.wait(), 30)
+      await asyncio.wait_for(decoded.wait(), 120)
       await captions.aclose()
       task.cancel()
       return first
