@@ -160,40 +160,34 @@ def test_human_rate_coco_cn_tags_page_to_report(rate, tmp_path):
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    (["--out=p.html"], "needs --protocol=NAME, such as sxs or thumb, and --predictions=NAME=FILE"),
-    (["--protocol=sxs", "--out=p.html"], "needs --protocol"),
+    ("--out=p.html", "needs --protocol=NAME, such as sxs or thumb, and --predictions=NAME=FILE"),
+    ("--protocol=sxs --out=p.html", "needs --protocol"),
+    ("--protocol=stars BOTH --out=p.html", "protocol 'stars': there are sxs, thumb, coco_cn_captions,"),
+    ("--protocol=thumb BOTH --top=3 --out=p.html", "--top is for a protocol of tags"),
     (
-      ["--protocol=stars", *_SYSTEMS, "--out=p.html"],
-      "protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags",
-    ),
-    (["--protocol=thumb", *_SYSTEMS, "--top=3", "--out=p.html"], "--top is for a protocol of tags"),
-    (
-      ["--protocol=coco_cn_tags", "--predictions=a=tags.txt", "-l=zh", "--out=p.html"],
+      "--protocol=coco_cn_tags --predictions=a=tags.txt -l=zh --out=p.html",
       "has 2 tags of 'k1' in 'zh'",
     ),
-    (["--protocol=thumb", *_SYSTEMS, "--equal=tie", "--out=p.html"], "--equal is for captions side by side"),
+    ("--protocol=thumb BOTH --equal=tie --out=p.html", "--equal is for captions side by side"),
     (
-      ["--protocol=sxs", *_SYSTEMS, "--languages=en", "--equal=tie", "--out=p.html"],
+      "--protocol=sxs BOTH --languages=en --equal=tie --out=p.html",
       "equal in all comparisons: there is nothing to rate",
     ),
-    (["--protocol=sxs", *_SYSTEMS], "required: --out"),
-    (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "needs two or more systems"),
-    (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),
-    (["--protocol=sxs", *_SYSTEMS, _SYSTEMS[0], "--out=p.html"], "'base' is named twice"),
-    (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings need --join"),
-    (["--protocol=sxs", *_SYSTEMS, "--pictures=link", "--out=p.html"], "give the folder of the pictures"),
-    (["--protocol=sxs", *_SYSTEMS, "--images=nowhere", "--out=p.html"], "2 of 2 pictures are missing"),
-    (["--protocol=sxs", *_SYSTEMS, "--languages=th", "--out=p.html"], "no prediction in th"),
-    (["--protocol=sxs", "--predictions=a=no.jsonl", "--out=p.html"], "no.jsonl"),
-    (["--join=no.jsonl", "--out=j.jsonl"], "name the files that raters saved"),
-    (["--join=no.jsonl", "x.jsonl", "--out=j.jsonl"], "no.jsonl"),
-    (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "would overwrite the input"),
-    (
-      ["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"],
-      "leave out --predictions, --protocol, --language",
-    ),
+    ("--protocol=sxs BOTH", "required: --out"),
+    ("--protocol=sxs --predictions=base=base.jsonl --out=p.html", "needs two or more systems"),
+    ("--protocol=sxs --predictions=base.jsonl --out=p.html", "write it as --predictions=NAME=PATH"),
+    ("--protocol=sxs BOTH --predictions=base=base.jsonl --out=p.html", "'base' is named twice"),
+    ("--protocol=sxs BOTH x.jsonl --out=p.html", "'x.jsonl': ratings need --join"),
+    ("--protocol=sxs BOTH --pictures=link --out=p.html", "give the folder of the pictures"),
+    ("--protocol=sxs BOTH --images=nowhere --out=p.html", "2 of 2 pictures are missing"),
+    ("--protocol=sxs BOTH --languages=th --out=p.html", "no prediction in th"),
+    ("--protocol=sxs --predictions=a=no.jsonl --out=p.html", "no.jsonl"),
+    ("--join=no.jsonl --out=j.jsonl", "name the files that raters saved"),
+    ("--join=no.jsonl x.jsonl --out=j.jsonl", "no.jsonl"),
+    ("--join=no.jsonl x.jsonl --out=x.jsonl", "would overwrite the input"),
+    ("--join=no.jsonl x.jsonl BOTH --out=j.jsonl", "leave out --predictions, --protocol, --language"),
   ],
 )
 def test_human_rate_usage_errors_are_one_line(rate, tmp_path, arguments, message):
-  rate(*arguments).refused(message)
+  rate(*arguments.replace("BOTH", " ".join(_SYSTEMS)).split()).refused(message)
   assert not list(tmp_path.glob("p.*"))

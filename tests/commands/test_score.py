@@ -1,7 +1,6 @@
 """`xmcap score` and `xmcap compare`: options, inputs, outputs and errors."""
 
 import json
-import zipfile
 
 import pytest
 
@@ -86,24 +85,6 @@ def test_score_of_text_and_csv_equals_jsonl(folder, name, text):
   xmcap("score", "-p", name, "-o", "ours", *options).succeeded()
   xmcap("score", "-p", "gap.jsonl", "-o", "theirs", *options).succeeded()
   assert (folder / "ours/table.json").read_bytes() == (folder / "theirs/table.json").read_bytes()
-
-
-def test_score_references_in_a_zip(folder):
-  with zipfile.ZipFile("captions.zip", "w") as archive:
-    archive.write("references.jsonl", "captions.jsonl")
-  arguments = ["--references=captions.zip", "--predictions=good.jsonl", "--out=zipped", "--only_tables"]
-  xmcap("score", *arguments).succeeded()
-  _score("good", "--only_tables").succeeded()
-  assert (folder / "zipped/table.json").read_bytes() == (folder / "good/table.json").read_bytes()
-
-
-def test_score_of_coco_files_with_language_option(folder):
-  files.coco("annotations.json", {place: [text] for place, text in enumerate(_TEXTS["en"])})
-  files.coco_results("results.json", dict(enumerate(_TEXTS["en"])))
-  arguments = ["--references=annotations.json", "--predictions=results.json", "--out=coco", "--only_tables"]
-  xmcap("score", *arguments, "--language=en").succeeded()
-  assert json.loads((folder / "coco/table.json").read_text())["languages"]["en"]["cider"] == 8.75
-  xmcap("score", *arguments).refused("--language=CODE")
 
 
 @pytest.mark.parametrize(
