@@ -20,10 +20,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_serve_captions_equal_load_captioner(folder):
+@pytest.mark.parametrize("batch", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_serve_captions_equal_load_captioner(folder, batch):
   colours, codes = (10, 200), ["en", "th", "ar"]
-  options = ["--searches=greedy,beam:2,model,sample", "--batch_size=1", "--batch_languages=2"]
-  with servers.real(folder, *options) as server:
+  batching = [f"--batch_size={batch}", f"--batch_languages={batch}"]
+  with servers.real(folder, "--searches=greedy,beam:2,model,sample", *batching) as server:
     assert server.get("/health").json == {"status": "ready"}
     # Nothing of jax or libtpu, which searches for a TPU if it may.
     ours = re.compile(r"http://\S+ is |model loaded in |programs compiled: ")

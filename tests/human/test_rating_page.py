@@ -11,6 +11,7 @@ from tests.human.rating_pages import press, reload, save
 from xmcap.human import rating_items, rating_join, rating_protocols, sxs, thumb_ratings
 
 
+@pytest.mark.full
 def test_rating_page_csp_blocks_inserted_scripts_and_styles(rate):
   page, _ = rate()
   page.evaluate("""() => {
@@ -64,16 +65,6 @@ def test_rating_page_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
   found = thumb_ratings.read(tmp_path / "joined.jsonl")
   totals = {4.5, -0.1, 2.7}
   assert len(joined.rows) == 4 and {round(t, 6) for t in found.measures["total"].ravel()} == totals
-
-
-def test_rating_page_shows_rules_and_questions(rate):
-  page, _ = rate("thumb", languages=["en"])
-  rules = page.locator("#rules")
-  rules.get_by_text("Rules").click()
-  assert rules.get_by_text("Correct in your mind what you took off for precision").is_visible()
-  assert page.locator("#asked").inner_text().startswith("Precision\nIs what the caption says true")
-  press(page, "4")
-  assert page.locator("#asked").inner_text().startswith("Recall\n")
 
 
 _TAGS = {
@@ -164,9 +155,15 @@ def test_rating_page_shows_embedded_and_linked_images(rate, images, link):
   assert len(sources) == 2
 
 
-def test_rating_page_without_images_shows_the_key(rate):
-  page, items = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
+def test_rating_page_shows_rules_questions_and_the_key_of_an_absent_image(rate):
+  page, _ = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
   assert page.locator("#no-picture").inner_text() == "Picture k<i>"
+  rules = page.locator("#rules")
+  rules.get_by_text("Rules").click()
+  assert rules.get_by_text("Correct in your mind what you took off for precision").is_visible()
+  assert page.locator("#asked").inner_text().startswith("Precision\nIs what the caption says true")
+  press(page, "4")
+  assert page.locator("#asked").inner_text().startswith("Recall\n")
 
 
 def test_rating_page_references_unfold(rate):
@@ -191,17 +188,13 @@ def test_rating_page_does_not_leave_or_save_unfinished_items(rate, tmp_path):
   assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
 
 
-def test_rating_page_delete_removes_a_rating(rate):
+def test_rating_page_keys_delete_and_go_to_the_next_unrated_item(rate):
   page, _ = rate("sxs")
   press(page, "4 Delete")
   assert page.locator("#rated").inner_text() == "0 of 6 rated"
   assert page.locator(".choice[aria-pressed=true]").count() == 0
   page.keyboard.press("s")
   assert page.locator("#message").inner_text() == "Nothing is rated yet."
-
-
-def test_rating_page_u_key_goes_to_the_next_unrated_item(rate):
-  page, _ = rate("sxs")
   press(page, "4 Enter 4 ArrowRight ArrowRight 4 Enter 4 Enter 4 Enter")
   assert page.locator("#place").inner_text().startswith("Item 3 of 6")
   press(page, "4 u")

@@ -89,16 +89,7 @@ def test_rating_page_reload_keeps_answers(rate, tmp_path):
   ]
 
 
-def test_rating_page_state_is_separate_from_other_pages(rate, tmp_path):
-  page, _ = rate("sxs")
-  page.keyboard.press("4")
-  rating_pages.write(tmp_path / "other.html", seed=1)
-  page.on("dialog", lambda dialog: dialog.accept())
-  page.goto((tmp_path / "other.html").as_uri())
-  assert page.get_by_label("Your name or number").input_value() == ""
-
-
-def test_rating_page_state_is_separate_for_each_rater(rate):
+def test_rating_page_state_is_separate_for_each_rater_and_page(rate, tmp_path):
   page, _ = rate("sxs")
   press(page, "4 Enter 4")
   page.get_by_role("button", name="anna", exact=True).click()
@@ -108,10 +99,9 @@ def test_rating_page_state_is_separate_for_each_rater(rate):
   page.keyboard.type("anna")
   page.keyboard.press("Enter")
   assert page.locator("#rated").inner_text() == "2 of 6 rated"
-
-
-def test_rating_page_with_a_given_rater_name(rate, tmp_path):
-  page, _ = rate("sxs", rater="", **{"languages": ["en"]})
+  page.on("dialog", lambda dialog: dialog.accept())
+  rating_pages.write(tmp_path / "other.html", seed=1)
+  page.goto((tmp_path / "other.html").as_uri())
   assert page.get_by_label("Your name or number").input_value() == ""
   rating_pages.write(tmp_path / "named.html", rater='r "1" <b>')
   page.goto((tmp_path / "named.html").as_uri())

@@ -12,10 +12,9 @@ _ROW = {"image/key": "k1", "language": "en", "rater": "r1", "left": "A", "right"
 
 
 def _read(tmp_path, *rows, name="ratings.jsonl"):
-  path = tmp_path / name
-  lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
-  path.write_bytes(b"\n".join(lines) + b"\n")
-  return sxs.read(path)
+  return sxs.read(
+    files.lines(tmp_path / name, *(row if isinstance(row, str) else json.dumps(row) for row in rows))
+  )
 
 
 def test_sxs_ratings_in_csv_and_jsonl_are_equal(tmp_path):
@@ -110,7 +109,7 @@ def test_sxs_ratings_refuse_a_repeated_pair_on_either_side(tmp_path):
     _read(tmp_path, _ROW, {**_ROW, "language": "de"}, {**_ROW, "left": "B", "right": "A"})
 
 
-@pytest.mark.parametrize("rows, message", [((), "no rating"), ((b'{"image/key": ',), "line 1: broken JSON")])
+@pytest.mark.parametrize("rows, message", [((), "no rating"), (('{"image/key": ',), "line 1: broken JSON")])
 def test_sxs_ratings_empty_and_broken_files_are_refused(tmp_path, rows, message):
   with pytest.raises(UsageError, match=message):
     _read(tmp_path, *rows)
