@@ -27,6 +27,14 @@ def test_data_build_coco35l_from_a_release_folder(tmp_path, coco):
   assert coco.differences(tmp_path) == []
 
 
+def test_data_build_cc3m35l_with_named_parts(tmp_path):
+  options = {"images": 4, "dev": 2, "layout": "keymap", "languages": ("de", "th")}
+  release = releases.write_cc3m35l(tmp_path / "release", **options)
+  parts = [f"--{role}={path}" for role, path in release.paths.items()]
+  build("cc3m35l", *parts, f"--out={tmp_path / 'out'}", "--processes=1").succeeded()
+  assert release.differences(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize(
   ("arguments", "words"),
   [

@@ -49,6 +49,11 @@ def _scores(folder):
   return ["--scores", *(f"{name}={folder}/{name}" for name in "ABC")]
 
 
+def test_human_sxs_reproduces_table_6_of_the_paper():
+  shown = _human("sxs", "--comparisons=paper", "--resamples=0").succeeded().out
+  assert ["Kendall", "ALL", "130", "0.70"] in [line.split()[:4] for line in shown.splitlines()]
+
+
 def test_human_sxs_of_comparison_files_by_group(folder):
   files_of_groups = [f"CORE={folder}/core.csv", f"EXT={folder}/ext.csv"]
   shown = _human("sxs", "--comparisons", *files_of_groups, "--resamples=0").succeeded().out

@@ -87,6 +87,15 @@ def test_score_of_text_and_csv_equals_jsonl(folder, name, text):
   assert (folder / "ours/table.json").read_bytes() == (folder / "theirs/table.json").read_bytes()
 
 
+def test_score_of_coco_files_with_language_option(folder):
+  files.coco("annotations.json", {place: [text] for place, text in enumerate(_TEXTS["en"])})
+  files.coco_results("results.json", dict(enumerate(_TEXTS["en"])))
+  arguments = ["--references=annotations.json", "--predictions=results.json", "--out=coco", "--only_tables"]
+  xmcap("score", *arguments, "--language=en").succeeded()
+  assert json.loads((folder / "coco/table.json").read_text())["languages"]["en"]["cider"] == 8.75
+  xmcap("score", *arguments).refused("--language=CODE")
+
+
 @pytest.mark.parametrize(
   "option, message",
   [

@@ -78,6 +78,12 @@ def test_score_vector_metrics_with_wrong_language_zero(folder):
   assert "another language scores about" not in (folder / "bad/table.md").read_text()
 
 
+def test_score_vector_metrics_are_independent_of_processes(folder):
+  for processes in (1, 2):
+    run("good", METRICS, f"--processes={processes}", out=f"out{processes}").succeeded()
+  assert (folder / "out1/table.json").read_bytes() == (folder / "out2/table.json").read_bytes()
+
+
 def test_compare_vector_metrics_refuses_other_weights(folder):
   for name in ("good", "bad"):
     run(name).succeeded()

@@ -254,22 +254,20 @@ def test_serving_page_downsizes_large_images_and_converts_to_jpeg(page):
       expect(page.locator(".card .change").first).to_have_text("Sent as a JPEG of 24 × 24 pixels")
 
 
-@pytest.mark.parametrize(
-  ("name", "data", "says"),
-  [
+def test_serving_page_does_not_send_files_that_are_no_images(page, server):
+  asked = []
+  page.on("request", lambda request: asked.append(request.method))
+  for name, data, says in (
     ("1.HEIC", b"\0\0\0\x18ftypheic" + bytes(2 << 20), "is a photo in HEIC, which this browser cannot show"),
     ("captions.xlsx", b"PK\x03\x04" + bytes(99), "is a table, not a picture"),
     ("photos.zip", b"PK\x03\x04" + bytes(99), "is an archive, not a picture: unpack it"),
     ("empty.jpg", b"", "is empty"),
-  ],
-)
-def test_serving_page_does_not_send_files_that_are_no_images(opened, name, data, says):
-  asked = []
-  opened.on("request", lambda request: asked.append(request.method))
-  drop(opened, (name, data))
-  expect(opened.locator(".card .notices")).to_contain_text(f"{name} {says}")
-  expect(opened.locator(".card .how")).to_be_hidden()
-  expect(opened.locator(".card button:visible")).to_have_text(["Remove"])
+  ):
+    visit(page, server)
+    drop(page, (name, data))
+    expect(page.locator(".card .notices")).to_contain_text(f"{name} {says}")
+    expect(page.locator(".card .how")).to_be_hidden()
+    expect(page.locator(".card button:visible")).to_have_text(["Remove"])
   assert "POST" not in asked
 
 
@@ -333,16 +331,16 @@ def test_serving_page_reads_a_data_or_local_url(opened, server):
   expect(opened.locator(".card .name").first).to_have_text("dog.png")
 
 
-@pytest.mark.parametrize(
-  "address", ["http://example.com/a.jpg", "file:///etc/passwd", "javascript:alert(1)", "dog.jpg"]
-)
-def test_serving_page_refuses_other_urls(opened, address):
+def test_serving_page_refuses_other_urls(page, server):
   asked = []
-  opened.on("request", lambda request: asked.append(request.url))
-  opened.locator("#address").fill(address)
-  opened.get_by_role("button", name="Caption", exact=True).click()
-  expect(opened.locator("#problem")).to_be_visible()
-  assert not asked and not opened.locator(".card").count()
+  page.on("request", lambda request: asked.append(request.url))
+  for address in ("http://example.com/a.jpg", "file:///etc/passwd", "javascript:alert(1)", "dog.jpg"):
+    visit(page, server)
+    asked.clear()
+    page.locator("#address").fill(address)
+    page.get_by_role("button", name="Caption", exact=True).click()
+    expect(page.locator("#problem")).to_be_visible()
+    assert not asked and not page.locator(".card").count(), address
 
 
 def test_serving_page_escapes_file_names(opened):

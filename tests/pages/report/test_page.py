@@ -1,7 +1,6 @@
 """The HTML of a report: escaping, Content-Security-Policy, links, notes, sections and reproducible bytes."""
 
 import dataclasses
-import html.parser
 import os
 import subprocess
 import sys
@@ -9,33 +8,9 @@ import sys
 import pytest
 
 from tests import policies
+from tests.pages.markup import Markup
 from xmcap.pages import report
 from xmcap.scoring import compare
-
-
-class _Parser(html.parser.HTMLParser):
-  _VOID = {"meta", "img", "input", "wbr"}
-
-  def __init__(self, text):
-    super().__init__()
-    self.tags, self.open, self.text = [], [], ""
-    self.feed(text)
-    self.close()
-
-  def handle_starttag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-    if tag not in self._VOID:
-      self.open.append(tag)
-
-  def handle_startendtag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-
-  def handle_endtag(self, tag):
-    assert self.open.pop() == tag
-
-  def handle_data(self, data):
-    if self.open and self.open[-1] not in ("script", "style"):
-      self.text += data
 
 
 @pytest.fixture
@@ -44,7 +19,7 @@ def parsed(tmp_path):
 
   def run(systems, **options):
     report.write_report(tmp_path / "r.html", systems, **options)
-    return _Parser((tmp_path / "r.html").read_text(encoding="utf-8"))
+    return Markup(tmp_path / "r.html")
 
   return run
 
