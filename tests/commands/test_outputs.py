@@ -170,14 +170,6 @@ def test_output_equal_to_an_input_is_refused(here, command, words):
   assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
-def test_score_into_the_folder_of_its_predictions(here):
-  command = "score --references=references.jsonl --out=scored --processes=1 --pictures=none"
-  xmcap(*command.split(), "--predictions=predictions.jsonl").succeeded()
-  before = (here / "scored" / "predictions.jsonl").read_bytes()
-  xmcap(*command.split(), "--predictions=scored/predictions.jsonl").succeeded()
-  assert (here / "scored" / "predictions.jsonl").read_bytes() == before
-
-
 def test_failed_report_keeps_the_older_comparison(here):
   score = "score --references=references.jsonl --processes=1 --pictures=none"
   for name in ("predictions", "other"):
