@@ -93,7 +93,7 @@ def judged(code, said, number, done):
   ],
 )
 def test_data_build_stops_on_sigint_and_sigterm(number, after, tmp_path):
-  release = releases.write_coco35l(tmp_path / "release", images=100, dev=4, languages=("de", "th"))
+  release = releases.write_coco35l(tmp_path / "release", images=40, dev=4, languages=("de", "th"))
   arguments = [f"--{part}={path}" for part, path in release.paths.items()]
   arguments = ["data", "build", "coco35l", f"--out={tmp_path}/out", *arguments]
   code, said = stopped([*arguments, "--processes=2"], number, after, tmp_path / "log")

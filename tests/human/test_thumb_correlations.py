@@ -54,6 +54,7 @@ def test_thumb_table_4_cider_all_systems_without_identical_references(released, 
   assert result.removed == 39
 
 
+@pytest.mark.full
 def test_thumb_cider_scores_and_correlations_equal_pycocoevalcap(released):
   # shared/thumb/README.md: PTB tokenizer and CIDEr-D of pycocoevalcap 1.2, each system on its own.
   (result,) = _correlate(released, "ptb", resamples=0)
