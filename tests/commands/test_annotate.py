@@ -3,24 +3,16 @@
 import json
 
 import pytest
-from PIL import Image
 
-from xmcap import cli
+from tests.make import files, images
+from tests.make.command import xmcap
 from xmcap.commands import annotate
 from xmcap.data import records
 from xmcap.human.annotation_procedures import PROCEDURES
 
 
-def _write(path, rows):
-  path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 def _row(key, **more):
   return {"image/key": key, "language": "zh", **more}
-
-
-def _english(key, caption):
-  return {"image/key": key, "language": "en", "caption": caption}
 
 
 def _annotation(key, annotator, caption="一只小狗"):
@@ -37,26 +29,20 @@ _XM3600 = ["annotate", "--images=photos", "--language=zh", "--procedure=xm3600"]
 def human(tmp_path, monkeypatch):
   """Runs the command in a folder with two photos, sentences and tags."""
   monkeypatch.chdir(tmp_path)
-  (tmp_path / "photos").mkdir()
-  for name in ("a", "b"):
-    Image.new("RGB", (60, 40), "red").save(tmp_path / "photos" / f"{name}.png")
-  _write(
-    tmp_path / "s.jsonl", [_row("a", caption="一只狗"), _row("a", caption="一只猫"), _row("x", caption="车")]
-  )
-  _write(tmp_path / "t.jsonl", [_row("a", tags=["狗", "椅子"]), _row("b", tags=["猫"])])
-  _write(tmp_path / "other.jsonl", [_row("x", caption="车")])
-  (tmp_path / "bad.jsonl").write_text('{"image/key": "a"}\n')
+  images.files("photos", "a.png", "b.png", color="red", size=(60, 40))
+  files.jsonl("s.jsonl", _row("a", caption="一只狗"), _row("a", caption="一只猫"), _row("x", caption="车"))
+  files.jsonl("t.jsonl", _row("a", tags=["狗", "椅子"]), _row("b", tags=["猫"]))
+  files.jsonl("other.jsonl", _row("x", caption="车"))
+  files.jsonl("bad.jsonl", {"image/key": "a"})
   (tmp_path / "empty").mkdir()
-  (tmp_path / "blank.txt").write_text("\n \n")
-  return lambda *arguments: cli.main(["human", *arguments])
+  files.lines("blank.txt", "", " ")
+  return lambda *arguments: xmcap("human", *arguments)
 
 
-def test_human_annotate_writes_a_page_and_a_summary(human, capsys, tmp_path):
-  assert (
-    human("annotate", "--images=photos", "--language=zh", "--sentences=s.jsonl", "--tags=t.jsonl", "--out=o")
-    == 0
-  )
-  assert capsys.readouterr().out.splitlines() == [
+def test_human_annotate_writes_a_page_and_a_summary(human, tmp_path):
+  suggestions = ["--sentences=s.jsonl", "--tags=t.jsonl"]
+  made = human("annotate", "--images=photos", "--language=zh", *suggestions, "--out=o")
+  assert made.succeeded().out.splitlines() == [
     "o/annotate.html: 2 pictures, Chinese, 2 suggested sentences, 3 suggested tags",
     "--sentences: suggestions left out, as --images lacks the picture: 1 picture (x)",
     "--sentences: no suggestion for 1 of 2 pictures",
@@ -65,25 +51,30 @@ def test_human_annotate_writes_a_page_and_a_summary(human, capsys, tmp_path):
   assert {path.name for path in (tmp_path / "o").iterdir()} == {"annotate.html"}
 
 
-def test_human_annotate_without_suggestions(human, capsys):
-  assert human("annotate", "--images", "photos/a.png", "photos/b.png", "--language=pt-BR", "--out=o") == 0
-  assert "2 pictures, Portuguese (Brazil), 0 suggested sentences, 0 suggested tags" in capsys.readouterr().out
+def test_human_annotate_without_suggestions(human):
+  made = human("annotate", "--images", "photos/a.png", "photos/b.png", "--language=pt-BR", "--out=o")
+  made.succeeded("2 pictures, Portuguese (Brazil), 0 suggested sentences, 0 suggested tags")
 
 
-def test_human_annotations_writes_figures_and_a_corpus(human, capsys, tmp_path):
-  _write(tmp_path / "anna.jsonl", [_annotation("a", "anna"), _annotation("b", "anna")])
-  _write(tmp_path / "bo.jsonl", [_annotation("a", "bo", "小狗")])
-  assert human("annotations", "anna.jsonl", "bo.jsonl", "--out=o") == 0
-  shown = capsys.readouterr().out
-  assert "Agreement on tags" in shown and "o: captions.jsonl, tags.jsonl, zh.tsv, 3 sentences" in shown
+def test_human_annotations_writes_figures_and_a_corpus(human, tmp_path):
+  files.jsonl("anna.jsonl", _annotation("a", "anna"), _annotation("b", "anna"))
+  files.jsonl("bo.jsonl", _annotation("a", "bo", "小狗"))
+  report = human("annotations", "anna.jsonl", "bo.jsonl", "--out=o")
+  report.succeeded("Agreement on tags", "o: captions.jsonl, tags.jsonl, zh.tsv, 3 sentences")
   assert {path.name for path in (tmp_path / "o").iterdir()} == {
     "annotations.json", "annotations.md", "annotations.tex", "annotations.csv", "tag_agreement.csv",
     "begun_and_own.csv", "accepted_tags.csv", "edit_distances.csv", "suggestion_places.csv",
     "captions.jsonl", "tags.jsonl", "zh.tsv", "coverage.json", "coverage.md", "coverage.tex", "coverage.csv",
   }  # fmt: skip
   assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance_begun"] == 1.0
-  build = ["data", "build", "folder", "--captions=o/captions.jsonl", "--images=photos", "--out=corpus"]
-  assert cli.main([*build, "--splits=train:1", "--processes=1"]) == 0
+  build = [
+    "--captions=o/captions.jsonl",
+    "--images=photos",
+    "--out=corpus",
+    "--splits=train:1",
+    "--processes=1",
+  ]
+  xmcap("data", "build", "folder", *build).succeeded()
   found = {
     record.key: [caption.text for caption in record.captions]
     for record in records.RecordSource("corpus", "train")
@@ -95,84 +86,63 @@ def test_human_annotate_offers_every_procedure():
   assert tuple(PROCEDURES) == annotate._PROCEDURES
 
 
-def test_human_annotate_assigns_images_and_reads_references_back(human, capsys, tmp_path):
-  _write(tmp_path / "m.jsonl", [_english("a", "a dog"), _english("b", "a cat")])
-  page = [
-    "annotate",
-    "--procedure=xm3600",
-    "--images=photos",
-    "--language=zh",
-    "--sentences=m.jsonl",
-    "--out=o",
-  ]
-  assert human(*page, "--annotators", "anna", "bo", "--batch=1") == 0
-  assert capsys.readouterr().out.splitlines() == [
+def test_human_annotate_assigns_images_and_reads_references_back(human, tmp_path):
+  files.captions("m.jsonl", {"a": {"en": "a dog"}, "b": {"en": "a cat"}})
+  made = human(*_XM3600, "--sentences=m.jsonl", "--out=o", "--annotators", "anna", "bo", "--batch=1")
+  assert made.succeeded().out.splitlines() == [
     "o/anna/annotate.html: 2 pictures, Chinese, 2 captions in en to rate",
     "o/bo/annotate.html: 2 pictures, Chinese, 2 captions in en to rate",
     "when people have saved: xmcap human annotations FILE.jsonl --assignment=o/assignment.jsonl --out=DIR",
   ]
   rated = {"language": "en", "caption": "a dog", "rating": "GOOD"}
   rated = {"rated": rated, "tags": [], "suggested": {"sentences": [], "tags": []}}
-  _write(
-    tmp_path / "anna.jsonl", [{**_annotation("a", "anna"), **rated}, {**_annotation("b", "anna"), **rated}]
-  )
-  _write(tmp_path / "bo.jsonl", [{**_annotation("a", "bo", "小狗"), **rated}])
-  assert human("annotations", "anna.jsonl", "bo.jsonl", "--assignment=o/assignment.jsonl", "--out=r") == 0
-  shown = capsys.readouterr().out
-  assert "r: captions.jsonl, zh.tsv, 3 sentences" in shown
+  files.jsonl("anna.jsonl", *({**_annotation(key, "anna"), **rated} for key in "ab"))
+  files.jsonl("bo.jsonl", {**_annotation("a", "bo", "小狗"), **rated})
+  report = human("annotations", "anna.jsonl", "bo.jsonl", "--assignment=o/assignment.jsonl", "--out=r")
+  report.succeeded("r: captions.jsonl, zh.tsv, 3 sentences")
   coverage = json.loads((tmp_path / "r/coverage.json").read_text())
   assert [(row["annotator"], row["assigned"], row["missing"]) for row in coverage["done"]] == [
     ("anna", 2, 0), ("bo", 2, 1), ("all", 4, 1)
   ]  # fmt: skip
   assert json.loads((tmp_path / "r/caption_ratings.json").read_text())["ratings"][0]["shares"]["GOOD"] == 100
-  _write(tmp_path / "p.jsonl", [_row("a", caption="一只小狗"), _row("b", caption="一只小狗")])
-  score = [
-    "score",
-    "--references=r/captions.jsonl",
-    "--predictions=p.jsonl",
-    "--metrics=bleu_1",
-    "--out=s",
-  ]
-  assert cli.main(score) == 0
+  files.captions("p.jsonl", dict.fromkeys("ab", {"zh": "一只小狗"}))
+  files_of_score = ["--references=r/captions.jsonl", "--predictions=p.jsonl", "--out=s"]
+  xmcap("score", *files_of_score, "--metrics=bleu_1").succeeded()
   assert (tmp_path / "s/table.csv").read_text().splitlines()[1].startswith("zh,")
 
 
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    (["annotate", "--images=photos", "--language=xx1", "--out=o"], "unknown language 'xx1'"),
-    (["annotate", "--images=empty", "--language=zh", "--out=o"], "empty: no pictures in this folder"),
-    (["annotate", "--images=no", "--language=zh", "--out=o"], "no: cannot be read"),
-    (["annotate", "--images=photos", "--language=de", "--sentences=s.jsonl", "--out=o"], "s.jsonl: no sentence in de"),
-    (["annotate", "--images=photos", "--language=zh", "--sentences=other.jsonl", "--out=o"], "of its 1 picture (x)"),
-    (["annotate", "--images=photos", "--language=zh", "--tags=bad.jsonl", "--out=o"], "line 1: 'tags' is missing"),
-    (["annotate", "--images=photos", "--language=zh"], "required: --out"),
-    ([*_XM3600, "--out=o"], "needs --sentences=FILE: captions by a machine"),
-    ([*_XM3600, "--sentences=s.jsonl", "--out=o"], "s.jsonl: no sentence in en"),
-    ([*_XM3600, "--sentences=s.jsonl", "--rated_language=zh", "--out=o"], "1 of 2 pictures have no caption in zh to"),
-    ([*_XM3600[:3], "--rated_language=zh", "--out=o"], "--rated_language has no use: nothing is rated"),
-    ([*_XM3600[:3], "--annotators", "a", "b", "c", "--out=o"], "3 are too many for 2 pictures and --replication=1"),
-    ([*_XM3600, "--sentences=s.jsonl", "--tags=t.jsonl", "--out=o"], "--tags: people write no tags"),
-    ([*_XM3600[:3], "--batch=2", "--out=o"], "--batch has no use: nothing is rated by --procedure=coco-cn"),
-    ([*_XM3600[:3], "--replication=2", "--out=o"], "--replication needs --annotators"),
-    ([*_XM3600[:3], "--guidelines=blank.txt", "--out=o"], "blank.txt: 0 lines of guidelines"),
-    ([*_XM3600[:3], "--annotators", "a", "--replication=2", "--out=o"], "needs as many --annotators, who are 1"),
-    ([*_XM3600[:3], "--annotators", "a", "A", "--out=o"], "'a' is named twice"),
-    ([*_XM3600[:3], "--annotators", "../a", "--out=o"], "'../a' cannot name a folder"),
-    (["annotations", "s.jsonl", "--assignment=s.jsonl", "--out=o"], "s.jsonl, line 1: no annotation"),
-    (["annotations", "no.jsonl", "--out=o"], "no.jsonl: cannot be read"),
-    (["annotations", "bad.jsonl", "--out=o"], "bad.jsonl, line 1: no annotation (Object missing required field"),
+    ("annotate --images=photos --language=xx1 --out=o", "unknown language 'xx1'"),
+    ("annotate --images=empty --language=zh --out=o", "empty: no pictures in this folder"),
+    ("annotate --images=no --language=zh --out=o", "no: cannot be read"),
+    ("annotate --images=photos --language=de --sentences=s.jsonl --out=o", "s.jsonl: no sentence in de"),
+    ("ZH --sentences=other.jsonl --out=o", "of its 1 picture (x)"),
+    ("ZH --tags=bad.jsonl --out=o", "line 1: 'tags' is missing"),
+    ("ZH", "required: --out"),
+    ("ZH --procedure=xm3600 --out=o", "needs --sentences=FILE: captions by a machine"),
+    ("ZH --procedure=xm3600 --sentences=s.jsonl --out=o", "s.jsonl: no sentence in en"),
+    ("ZH --procedure=xm3600 --sentences=s.jsonl --rated_language=zh --out=o", "1 of 2 pictures have no caption in zh"),
+    ("ZH --rated_language=zh --out=o", "--rated_language has no use: nothing is rated"),
+    ("ZH --annotators a b c --out=o", "3 are too many for 2 pictures and --replication=1"),
+    ("ZH --procedure=xm3600 --sentences=s.jsonl --tags=t.jsonl --out=o", "--tags: people write no tags"),
+    ("ZH --batch=2 --out=o", "--batch has no use: nothing is rated by --procedure=coco-cn"),
+    ("ZH --replication=2 --out=o", "--replication needs --annotators"),
+    ("ZH --guidelines=blank.txt --out=o", "blank.txt: 0 lines of guidelines"),
+    ("ZH --annotators a --replication=2 --out=o", "needs as many --annotators, who are 1"),
+    ("ZH --annotators a A --out=o", "'a' is named twice"),
+    ("ZH --annotators ../a --out=o", "'../a' cannot name a folder"),
+    ("annotations s.jsonl --assignment=s.jsonl --out=o", "s.jsonl, line 1: no annotation"),
+    ("annotations no.jsonl --out=o", "no.jsonl: cannot be read"),
+    ("annotations bad.jsonl --out=o", "bad.jsonl, line 1: no annotation (Object missing required field"),
   ],
 )  # fmt: skip
-def test_human_annotate_usage_errors_are_one_line(human, capsys, tmp_path, arguments, message):
-  assert human(*arguments) == 2
-  error = capsys.readouterr().err
-  assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error
+def test_human_annotate_usage_errors_are_one_line(human, tmp_path, arguments, message):
+  human(*arguments.replace("ZH", "annotate --images=photos --language=zh").split()).refused(message)
   assert not (tmp_path / "o").exists()
 
 
-def test_human_annotations_do_not_overwrite_an_input(human, capsys, tmp_path):
-  (tmp_path / "o").mkdir()
-  _write(tmp_path / "o/captions.jsonl", [_annotation("a", "anna")])
-  assert human("annotations", "o/captions.jsonl", "--out=o") == 2
-  assert "would overwrite the input" in capsys.readouterr().err
+def test_human_annotations_do_not_overwrite_an_input(human):
+  files.jsonl("o/captions.jsonl", _annotation("a", "anna"))
+  human("annotations", "o/captions.jsonl", "--out=o").refused("would overwrite the input")

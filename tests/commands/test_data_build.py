@@ -1,11 +1,9 @@
 """The commands that build corpora: from a folder of published names, or with each file named; wrong use is one line."""
 
-import re
-
 import pytest
 
 from tests.corpora import release_folders as releases
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.corpora.building import downloads
 
 
@@ -16,27 +14,24 @@ def coco(tmp_path_factory):
   )
 
 
-def test_data_build_coco35l_from_a_release_folder(tmp_path, coco, capsys):
-  assert (
-    cli.main(["data", "build", "coco35l", f"--release={coco.folder}", f"--out={tmp_path}", "--processes=1"])
-    == 0
+def build(*words):
+  return xmcap("data", "build", *words)
+
+
+def test_data_build_coco35l_from_a_release_folder(tmp_path, coco):
+  build("coco35l", f"--release={coco.folder}", f"--out={tmp_path}", "--processes=1").succeeded(
+    "train: 4 records with 80 captions, from 60 lines; of 4 pictures 4 found, 0 missing, 0 broken",
+    "crlf: lines that end in CR LF",
+    "train: records: 4 of 4",
   )
   assert coco.differences(tmp_path) == []
-  printed = capsys.readouterr()
-  assert (
-    "train: 4 records with 80 captions, from 60 lines; of 4 pictures 4 found, 0 missing, 0 broken"
-    in printed.out
-  )
-  assert "crlf: lines that end in CR LF" in printed.out
-  assert "train: records: 4 of 4" in printed.err
 
 
 def test_data_build_cc3m35l_with_named_parts(tmp_path):
-  release = releases.write_cc3m35l(
-    tmp_path / "release", images=4, dev=2, layout="keymap", languages=("de", "th")
-  )
+  options = {"images": 4, "dev": 2, "layout": "keymap", "languages": ("de", "th")}
+  release = releases.write_cc3m35l(tmp_path / "release", **options)
   parts = [f"--{role}={path}" for role, path in release.paths.items()]
-  assert cli.main(["data", "build", "cc3m35l", *parts, f"--out={tmp_path / 'out'}", "--processes=1"]) == 0
+  build("cc3m35l", *parts, f"--out={tmp_path / 'out'}", "--processes=1").succeeded()
   assert release.differences(tmp_path / "out") == []
 
 
@@ -45,11 +40,11 @@ def test_data_build_cc3m35l_with_named_parts(tmp_path):
   [
     (
       ["coco35l"],
-      "give --train_captions, --dev_captions, --karpathy, --train_images, --val_images .or add --download.",
+      "give --train_captions, --dev_captions, --karpathy, --train_images, --val_images (or add --download)",
     ),
     (["coco35l", "--release={empty}"], "empty has no coco_mt_train.jsonl.bz2: give --train_captions"),
     (["cc3m35l"], "the TSVs of CC3M have no public URL: request them at https"),
-    (["xm3600"], "give --captions, --images .or add --download."),
+    (["xm3600"], "give --captions, --images (or add --download)"),
     (["coco35l", "--download"], "--download needs --release=DIR"),
     (
       ["coco35l", "--release=gs://bucket/coco"],
@@ -62,13 +57,11 @@ def test_data_build_cc3m35l_with_named_parts(tmp_path):
     (["coco35l", "--release={release}", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
-def test_data_build_usage_errors_are_one_line(tmp_path, coco, capsys, arguments, words):
+def test_data_build_usage_errors_are_one_line(tmp_path, coco, arguments, words):
   (tmp_path / "empty").mkdir()
   arguments = [word.format(empty=tmp_path / "empty", release=coco.folder) for word in arguments]
-  assert cli.main(["data", "build", *arguments, f"--out={tmp_path / 'out'}"]) == 2
-  error = capsys.readouterr().err
-  assert len(error.splitlines()) == 1
-  assert re.search(words, error), error
+  refused = build(*arguments, f"--out={tmp_path / 'out'}").refused(*words.split(" .* "))
+  assert refused.err.count("\n") == 1
   assert not (tmp_path / "out").exists()
 
 
@@ -76,14 +69,6 @@ def test_data_build_download_fetches_missing_parts(tmp_path, coco, monkeypatch):
   fetched = []
   monkeypatch.setattr(downloads, "fetch", lambda url, folder, say: fetched.append(url))
   arguments = [f"--{role}={path}" for role, path in coco.paths.items() if role != "dev_captions"]
-  command = [
-    "data",
-    "build",
-    "coco35l",
-    "--download",
-    f"--release={tmp_path}",
-    *arguments,
-    f"--out={tmp_path / 'out'}",
-  ]
-  assert cli.main(command) == 2  # for what was fetched is nothing here
+  # What was fetched is nothing here.
+  build("coco35l", "--download", f"--release={tmp_path}", *arguments, f"--out={tmp_path / 'out'}").refused()
   assert fetched == ["https://storage.googleapis.com/crossmodal-3600/coco_mt_dev.jsonl.bz2"]

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from tests import sessions
 from tests.corpora import release_folders as releases
 from tests.make import small_corpus
-from tests.sessions import alive
 from xmcap import cli
 from xmcap.corpora.building import options
 
@@ -68,11 +68,8 @@ def stopped(arguments, number, after, log):
     assert len(workers) == 2, log.read_text()
     time.sleep(after)
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    code = process.wait(60)
-  end = time.monotonic() + 20
-  while any(map(alive, workers)) and time.monotonic() < end:
-    time.sleep(0.1)
-  assert not any(map(alive, workers))
+    code = process.wait(120)
+  assert sessions.wait(lambda: not any(map(sessions.alive, workers)), 120)
   return code, log.read_text()
 
 
@@ -89,10 +86,14 @@ def judged(code, said, number, done):
 
 @pytest.mark.parametrize(
   "number, after",
-  [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.5), pytest.param(signal.SIGINT, 4.0, marks=pytest.mark.full)],
+  [
+    (signal.SIGINT, 0.0),
+    pytest.param(signal.SIGTERM, 0.5, marks=pytest.mark.full),
+    pytest.param(signal.SIGINT, 4.0, marks=pytest.mark.full),
+  ],
 )
 def test_data_build_stops_on_sigint_and_sigterm(number, after, tmp_path):
-  release = releases.write_coco35l(tmp_path / "release", images=100, dev=4, languages=("de", "th"))
+  release = releases.write_coco35l(tmp_path / "release", images=40, dev=4, languages=("de", "th"))
   arguments = [f"--{part}={path}" for part, path in release.paths.items()]
   arguments = ["data", "build", "coco35l", f"--out={tmp_path}/out", *arguments]
   code, said = stopped([*arguments, "--processes=2"], number, after, tmp_path / "log")
@@ -109,9 +110,9 @@ def corpus(tmp_path_factory):
 @pytest.mark.parametrize(
   "number, after",
   [
-    (signal.SIGINT, 3.0),
+    (signal.SIGTERM, 0.5),
     pytest.param(signal.SIGINT, 0.0, marks=pytest.mark.full),
-    pytest.param(signal.SIGTERM, 0.5, marks=pytest.mark.full),
+    pytest.param(signal.SIGINT, 3.0, marks=pytest.mark.full),
   ],
 )
 def test_data_check_stops_on_sigint_and_sigterm(number, after, corpus, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.make import small_corpus
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.data.vocabulary import Vocabulary
 
 
@@ -16,7 +16,7 @@ def corpus(tmp_path_factory):
 
 def test_data_vocabulary_of_a_corpus(corpus, tmp_path):
   out = tmp_path / "own.model"
-  assert cli.main(["data", "vocabulary", str(corpus), f"--out={out}", "--size=600"]) == 0
+  xmcap("data", "vocabulary", corpus, f"--out={out}", "--size=600").succeeded()
   vocabulary = Vocabulary(str(out))
   assert 292 < vocabulary.size <= 600
   assert vocabulary.has_language_piece("quz")
@@ -25,8 +25,7 @@ def test_data_vocabulary_of_a_corpus(corpus, tmp_path):
 
 def test_data_vocabulary_of_selected_languages(corpus, tmp_path):
   out = tmp_path / "thai.model"
-  arguments = [str(corpus), f"--out={out}", "--size=400", "--languages=th"]
-  assert cli.main(["data", "vocabulary", *arguments]) == 0
+  xmcap("data", "vocabulary", corpus, f"--out={out}", "--size=400", "--languages=th").succeeded()
   vocabulary = Vocabulary(str(out))
   thai, german = len(vocabulary.encode("ไทย")), len(vocabulary.encode("Deutsch"))
   assert thai < len("ไทย".encode()) and german >= len("Deutsch")  # German is spelt in bytes
@@ -41,6 +40,5 @@ def test_data_vocabulary_of_selected_languages(corpus, tmp_path):
     (["--languages=xx"], "unknown language 'xx'"),
   ],
 )
-def test_data_vocabulary_errors_are_one_line(corpus, tmp_path, arguments, said, capsys):
-  assert cli.main(["data", "vocabulary", str(corpus), f"--out={tmp_path / 'own.model'}", *arguments]) == 2
-  assert said in capsys.readouterr().err
+def test_data_vocabulary_errors_are_one_line(corpus, tmp_path, arguments, said):
+  xmcap("data", "vocabulary", corpus, f"--out={tmp_path / 'own.model'}", *arguments).refused(said)

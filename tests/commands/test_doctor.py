@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tests import absent, setup_py
-from xmcap import cli, extras, platforms
+from tests.make.command import xmcap
+from xmcap import extras, platforms
 from xmcap.commands import doctor
 from xmcap.errors import UsageError
 from xmcap.files import buckets
@@ -26,38 +27,35 @@ def machine(monkeypatch):
   monkeypatch.setattr(doctor, "device", lambda: {"platform": "tpu", "kinds": ["TPU v4"] * 4})
 
 
-def test_doctor_output_fits_80_columns(machine, monkeypatch, capsys):
+def test_doctor_output_fits_80_columns(machine, monkeypatch):
   monkeypatch.setenv("XLA_FLAGS", "--xla_x=" + "1" * 100)
-  assert cli.main(["doctor"]) == 0
-  lines = capsys.readouterr().out.splitlines()
+  lines = xmcap("doctor").succeeded().out.splitlines()
   assert len(lines) <= 24 and max(map(len, lines)) <= 80
   heads = {line[:10].strip() for line in lines}
   assert {"xmcap", "Python", "extras", "device", "machine", "disk", "Java", "Chromium", "settings"} <= heads
   assert "device    tpu: 4 x TPU v4" in lines
 
 
-def test_doctor_json_output(machine, capsys):
-  assert cli.main(["doctor", "--json"]) == 0
-  found = json.loads(capsys.readouterr().out)
+def test_doctor_json_output(machine):
+  found = json.loads(xmcap("doctor", "--json").succeeded().out)
   assert found["packages"]["numpy"] and found["extras"]["train"] == [] and "bucket" not in found
   assert found["device"]["kinds"] == ["TPU v4"] * 4 and found["java"] == "java 1.0"
   assert set(found["free_disk"]) >= {os.getcwd()}
 
 
-def test_doctor_checks_that_a_bucket_is_writable(machine, monkeypatch, capsys):
+def test_doctor_checks_that_a_bucket_is_writable(machine, monkeypatch):
   asked = []
   monkeypatch.setattr(buckets, "check_writable", asked.append)
-  assert cli.main(["doctor", "--bucket=gs://b/runs"]) == 0
-  assert asked == ["gs://b/runs"] and "bucket    gs://b/runs: a run can write" in capsys.readouterr().out
+  xmcap("doctor", "--bucket=gs://b/runs").succeeded("bucket    gs://b/runs: a run can write")
+  assert asked == ["gs://b/runs"]
 
   def refuse(address):
     raise UsageError("gs://b: storage.objects.create is missing")
 
   monkeypatch.setattr(buckets, "check_writable", refuse)
-  assert cli.main(["doctor", "--bucket=gs://b/runs"]) == 2
-  said = capsys.readouterr()
-  assert "storage.objects.create is missing" in said.out
-  assert said.err.splitlines()[-1] == "xmcap: error: gs://b/runs: a run cannot write there, see above"
+  refused = xmcap("doctor", "--bucket=gs://b/runs")
+  refused.refused("xmcap: error: gs://b/runs: a run cannot write there, see above")
+  assert "storage.objects.create is missing" in refused.out
 
 
 @pytest.mark.parametrize(

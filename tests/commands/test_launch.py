@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from xmcap import cli
+from tests.launch import stubs
+from tests.make.command import xmcap
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -38,34 +39,24 @@ _PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
   ],
 )
 @pytest.mark.parametrize("dry", [[], ["--dry_run"]])
-def test_launch_usage_errors_are_one_line_and_start_nothing(
-  words, message, dry, capsys, monkeypatch, tmp_path
-):
+def test_launch_usage_errors_are_one_line_and_start_nothing(words, message, dry, monkeypatch, tmp_path):
   monkeypatch.setenv("PATH", str(tmp_path))  # Nothing can be run by mistake.
-  assert cli.main(["launch", *words[:1], *dry, *words[1:]]) == 2
-  printed = capsys.readouterr()
-  assert printed.out == "" and len(printed.err.splitlines()) == 1 and message in printed.err
+  refused = xmcap("launch", *words[:1], *dry, *words[1:]).refused(message)
+  assert refused.out == "" and refused.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("code", [1, 2, 75, 137])
-def test_launch_local_exits_with_the_code_of_the_run(code, tmp_path, capsys):
-  program = tmp_path / "program"
-  program.write_text(f"#!/bin/sh\nexit {code}\n")
-  program.chmod(0o755)
-  assert cli.main(["launch", "local", "--processes=1", f"--program={program}", "--", "train"]) == code
-  assert f"exit code {code}" in capsys.readouterr().err
+@pytest.mark.parametrize("code", [2, 75])
+def test_launch_local_exits_with_the_code_of_the_run(code, tmp_path):
+  program = stubs.program(tmp_path / "program", f"#!/bin/sh\nexit {code}\n")
+  result = xmcap("launch", "local", "--processes=1", f"--program={program}", "--", "train")
+  assert result.code == code and f"exit code {code}" in result.err
 
 
-def test_launch_local_passes_options_and_variables(tmp_path, capsys):
-  program = tmp_path / "program"
-  program.write_text('#!/bin/sh\nprintf "%s|" "$A" "$@"\n')
-  program.chmod(0o755)
+def test_launch_local_passes_options_and_variables(tmp_path):
+  program = stubs.program(tmp_path / "program", '#!/bin/sh\nprintf "%s|" "$A" "$@"\n')
   arguments = ["train", "--gin_file=a b", "--", "--processes=7"]
-  assert (
-    cli.main(["launch", "local", "--processes=1", "--env=A=b c", f"--program={program}", "--", *arguments])
-    == 0
-  )
-  assert capsys.readouterr().out == "[0] b c|train|--gin_file=a b|--|--processes=7|\n"
+  result = xmcap("launch", "local", "--processes=1", "--env=A=b c", f"--program={program}", "--", *arguments)
+  assert result.succeeded().out == "[0] b c|train|--gin_file=a b|--|--processes=7|\n"
 
 
 def test_launch_local_runs_the_installed_xmcap(tmp_path):
@@ -80,6 +71,6 @@ def test_launch_local_runs_the_installed_xmcap(tmp_path):
   assert done.returncode == 0 and "[0] usage: xmcap train" in done.stdout, done.stderr
 
 
-def test_launch_local_runs_xmcap_train(capsys):
-  assert cli.main(["launch", "local", "--processes=1", "--", "train", "--help"]) == 0
-  assert "[0] usage: xmcap train" in capsys.readouterr().out.replace("cli.py", "xmcap")
+def test_launch_local_runs_xmcap_train():
+  printed = xmcap("launch", "local", "--processes=1", "--", "train", "--help").succeeded().out
+  assert "[0] usage: xmcap train" in printed.replace("cli.py", "xmcap")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.make.command import xmcap
 from tests.training.test_frozen_vit import write_vit
 from xmcap import cli
 from xmcap.commands import launch_checks
@@ -88,61 +89,52 @@ def test_launch_check_refuses_unknown_tpu_slices(check, slice_type, offered):
 @pytest.mark.parametrize(
   ("words", "message"),
   [
-    (["train"], "needs gin files"),
-    ([*_WHOLE, "--gin_file=models/bbb.gin"], "models/bbb.gin: none of xmcap's own"),
-    ([*_WHOLE, "--gin.TOTAL_STEP=3"], "did you mean TOTAL_STEPS"),
-    ([*_WHOLE, "--gin.Partitioning.fsd=3"], "did you mean fsdp"),
-    ([*_WHOLE, "--gin_fil=a"], "unknown argument --gin_fil"),
-    ([*_WHOLE, "--gin.MODEL_DIR=/data/run"], "the 16 hosts of v4-128 cannot share a local folder"),
-    (_BB, "MODEL_DIR=runs/train_coco35l"),
-    ([*_BB, "--gin.MODEL_DIR=gs://b/run"], "DATA_DIR=data/coco35l: a relative path"),
-    ([*_WHOLE, "--gin.VOCABULARY=spiece.model"], "VOCABULARY=spiece.model: a relative path"),
-    ([*_WHOLE, "--gin.PRETRAINED=vit-b16"], "PRETRAINED=vit-b16: a relative path"),
-    ([*_WHOLE, "--gin.MODEL_DIR=g://b/run"], "g://b/run: unknown scheme 'g://'; did you mean gs://?"),
-    ([*_WHOLE, "--gin.MODEL_DIR=gs:/b/run"], "unknown scheme 'gs:/'; did you mean gs://?"),
-    ([*_WHOLE, "--gin.MODEL_DIR=s3://b/run"], "a run writes to a folder or to gs://BUCKET/FOLDER"),
-    ([*_WHOLE, "--gin.DATA_DIR=gcs://b/x"], "unknown scheme 'gcs://'; did you mean gs://?"),
-    ([*_WHOLE, "--gin.PRETRAINED=['g://b/x']"], "unknown scheme 'g://'; did you mean gs://?"),
-    (["eval", "--model_dir=gs://b/run", "--gin.EVAL_DIR=g://b/x"], "did you mean gs://?"),
-    (["embed", "--model_dir=gs://b/run", "--out=g://b/x"], "did you mean gs://?"),
-    ([*_WHOLE, "--gin.Partitioning.model=48"], "v4-128: Partitioning: data -1 x fsdp -1 x model 48"),
-    ([*_WHOLE, "--gin.BATCH_SIZE=96"], "v4-128: a batch of 96 pictures"),
-    ([*_WHOLE, "--gin.BATCH_SIZE=100"], "change one of them (nearest batch: 128 pictures)"),
-    ([*_WHOLE, "--gin.CAPTIONS_PER_IMAGE=3"], "not divisible by captions_per_image 3"),
-    (["eval", "--model_dir=gs://b/run", "--gin_file=runs/nothing.gin"], "runs/nothing.gin"),
+    ("train", "needs gin files"),
+    ("WHOLE --gin_file=models/bbb.gin", "models/bbb.gin: none of xmcap's own"),
+    ("WHOLE --gin.TOTAL_STEP=3", "did you mean TOTAL_STEPS"),
+    ("WHOLE --gin.Partitioning.fsd=3", "did you mean fsdp"),
+    ("WHOLE --gin_fil=a", "unknown argument --gin_fil"),
+    ("WHOLE --gin.MODEL_DIR=/data/run", "the 16 hosts of v4-128 cannot share a local folder"),
+    ("BB", "MODEL_DIR=runs/train_coco35l"),
+    ("BB --gin.MODEL_DIR=gs://b/run", "DATA_DIR=data/coco35l: a relative path"),
+    ("WHOLE --gin.VOCABULARY=spiece.model", "VOCABULARY=spiece.model: a relative path"),
+    ("WHOLE --gin.PRETRAINED=vit-b16", "PRETRAINED=vit-b16: a relative path"),
+    ("WHOLE --gin.MODEL_DIR=g://b/run", "g://b/run: unknown scheme 'g://'; did you mean gs://?"),
+    ("WHOLE --gin.MODEL_DIR=gs:/b/run", "unknown scheme 'gs:/'; did you mean gs://?"),
+    ("WHOLE --gin.MODEL_DIR=s3://b/run", "a run writes to a folder or to gs://BUCKET/FOLDER"),
+    ("WHOLE --gin.DATA_DIR=gcs://b/x", "unknown scheme 'gcs://'; did you mean gs://?"),
+    ("WHOLE --gin.PRETRAINED=['g://b/x']", "unknown scheme 'g://'; did you mean gs://?"),
+    ("EVAL --gin.EVAL_DIR=g://b/x", "did you mean gs://?"),
+    ("embed --model_dir=gs://b/run --out=g://b/x", "did you mean gs://?"),
+    ("WHOLE --gin.Partitioning.model=48", "v4-128: Partitioning: data -1 x fsdp -1 x model 48"),
+    ("WHOLE --gin.BATCH_SIZE=96", "v4-128: a batch of 96 pictures"),
+    ("WHOLE --gin.BATCH_SIZE=100", "change one of them (nearest batch: 128 pictures)"),
+    ("WHOLE --gin.CAPTIONS_PER_IMAGE=3", "not divisible by captions_per_image 3"),
+    ("EVAL --gin_file=runs/nothing.gin", "runs/nothing.gin"),
+    ("EVAL --gin.EVAL_DIR=gs://b/x --gin.REFERENCES=r.jsonl", "REFERENCES=r.jsonl: a relative path"),
+    ("eval --model_dir=runs/bb --gin.EVAL_DIR=gs://b/x", "--model_dir=runs/bb: a relative path"),
+    ("EVAL", "EVAL_DIR=runs/eval: the 16 hosts of v4-128 cannot share a local folder"),
+    ("EVAL --gin_file=runs/eval_xm3600.gin --gin.XM3600_OUT=out", "XM3600_OUT=out: the 16 hosts"),
     (
-      ["eval", "--model_dir=gs://b/run", "--gin.EVAL_DIR=gs://b/x", "--gin.REFERENCES=r.jsonl"],
-      "REFERENCES=r.jsonl: a relative path",
-    ),
-    (["eval", "--model_dir=runs/bb", "--gin.EVAL_DIR=gs://b/x"], "--model_dir=runs/bb: a relative path"),
-    (
-      ["eval", "--model_dir=gs://b/run"],
-      "EVAL_DIR=runs/eval: the 16 hosts of v4-128 cannot share a local folder",
-    ),
-    (
-      ["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", "--gin.XM3600_OUT=out"],
-      "XM3600_OUT=out: the 16 hosts",
-    ),
-    (
-      ["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", "--gin.XM3600_OUT=gs://b/o"]
-      + ["--gin.XM3600=gs://b/r"],
+      "EVAL --gin_file=runs/eval_xm3600.gin --gin.XM3600_OUT=gs://b/o --gin.XM3600=gs://b/r",
       "COCO_35L_DEV_OUT=runs/eval_xm3600/coco_35l_dev: the 16 hosts",
     ),
-    ([*_WHOLE, "--gin.TOTAL_STEPS=0"], "TOTAL_STEPS is 0: it must be at least 1"),
-    (["embed", "--nothing"], "nothing"),
+    ("WHOLE --gin.TOTAL_STEPS=0", "TOTAL_STEPS is 0: it must be at least 1"),
+    ("embed --nothing", "nothing"),
   ],
 )
 def test_launch_check_refuses_commands_that_would_fail(check, words, message):
+  prefixes = {"BB": _BB, "WHOLE": _WHOLE, "EVAL": ["eval", "--model_dir=gs://b/run"]}
+  first, *options = words.split()
   with pytest.raises(UsageError) as error:
-    check(words)
+    check([*prefixes.get(first, [first]), *options])
   assert message in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
-def test_launch_creates_no_tpu_for_a_command_that_would_fail(capsys, monkeypatch, tmp_path):
+def test_launch_creates_no_tpu_for_a_command_that_would_fail(monkeypatch, tmp_path):
   monkeypatch.setenv("PATH", str(tmp_path))
-  where = ["tpu-vm", "--name=bb", "--project=p", "--zone=z", "--accelerator_type=v4-128", "--install=xmcap"]
-  assert cli.main(["launch", *where, "--", *_BB]) == 2
-  assert "nothing was started" in capsys.readouterr().err
+  place = ["--name=bb", "--project=p", "--zone=z", "--accelerator_type=v4-128", "--install=xmcap"]
+  xmcap("launch", "tpu-vm", *place, "--", *_BB).refused("nothing was started")
 
 
 def _documented():
@@ -158,10 +150,10 @@ def _documented():
 
 
 @pytest.mark.parametrize("arguments", _documented(), ids=lambda arguments: arguments[1])
-def test_launch_commands_in_docs_pass_the_dry_run(arguments, capsys):
+def test_launch_commands_in_docs_pass_the_dry_run(arguments):
   pathlib.Path("xmcap-0.1.0-py3-none-any.whl").touch()
   arguments = [re.sub(r"^--install=.*", "--install=xmcap-0.1.0-py3-none-any.whl", word) for word in arguments]
-  assert cli.main(arguments) == 0, capsys.readouterr().err
+  xmcap(*arguments).succeeded()
 
 
 # ---- on disks that the hosts share ----------------------------------------------------------------

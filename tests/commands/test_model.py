@@ -5,7 +5,7 @@ import types
 import gin
 import pytest
 
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.dry_run import run as dry_run
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.evaluation import model_dir
@@ -18,42 +18,26 @@ def clean():
   gin.clear_config()
 
 
-def test_train_dry_run_needs_gin_files(capsys):
-  assert cli.main(["train", "--dry_run"]) == 2
-  assert "needs gin files" in capsys.readouterr().err
+def test_train_dry_run_needs_gin_files():
+  xmcap("train", "--dry_run").refused("needs gin files")
 
 
-def test_train_explain_prints_without_checks(capsys):
-  assert (
-    cli.main(
-      ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin", "--dry_run", "--explain"]
-    )
-    == 0
-  )
-  out = capsys.readouterr().out
-  assert "PRETRAINED = ()" in out and "FAILED" not in out
+def test_train_explain_prints_without_checks():
+  files = ["--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin"]
+  printed = xmcap("train", *files, "--dry_run", "--explain").succeeded("PRETRAINED = ()")
+  assert "FAILED" not in printed.out
 
 
-def test_train_dry_run_without_data_reports_problems(tmp_path, capsys):
-  code = cli.main(
-    [
-      "train",
-      "--gin_file=models/tiny.gin",
-      "--gin_file=runs/train_coco35l.gin",
-      f"--gin.DATA_DIR={tmp_path}",
-      "--dry_run",
-    ]
-  )
-  printed = capsys.readouterr()
-  assert code == 2 and "FAILED  vocabulary: " in printed.out and "Traceback" not in printed.err
-  assert printed.err.splitlines()[-1].startswith("xmcap: error: dry run: ")
+def test_train_dry_run_without_data_reports_problems(tmp_path):
+  refused = xmcap(*TRAIN, f"--gin.DATA_DIR={tmp_path}", "--dry_run").refused("xmcap: error: dry run: ")
+  assert "FAILED  vocabulary: " in refused.out
 
 
 TRAIN = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin"]
 
 
 @pytest.mark.parametrize(
-  "result, code, line",
+  "outcome, code, line",
   [
     (types.SimpleNamespace(finished=True, message=""), 0, ""),
     (
@@ -71,16 +55,16 @@ TRAIN = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.g
     (UsageError("no such"), 2, "xmcap: error: no such\n"),
   ],
 )
-def test_train_exit_codes(monkeypatch, capsys, result, code, line):
+def test_train_exit_codes(monkeypatch, outcome, code, line):
   def train(**_):
-    if isinstance(result, Exception):
-      raise result
-    return result
+    if isinstance(outcome, Exception):
+      raise outcome
+    return outcome
 
   monkeypatch.setattr(model_dir, "check_model_dir", lambda: None)
   monkeypatch.setattr(loop, "train", train)
-  assert cli.main(TRAIN) == code
-  assert capsys.readouterr().err.startswith(line)
+  result = xmcap(*TRAIN)
+  assert result.code == code and result.err.startswith(line)
 
 
 @pytest.mark.parametrize(("options", "step"), [([], None), (["--step=7"], 7)])
@@ -88,20 +72,19 @@ def test_eval_step_option(monkeypatch, options, step):
   asked = []
   monkeypatch.setattr(model_dir, "parse", lambda *_: None)
   monkeypatch.setattr(model_dir, "evaluate", lambda step=None: asked.append(step))
-  assert cli.main(["eval", "--model_dir=runs/any", *options]) == 0
+  xmcap("eval", "--model_dir=runs/any", *options).succeeded()
   assert asked == [step]
 
 
 @pytest.mark.parametrize("options", [["--num_processes=2"], ["--process_id=0", "--num_processes=2"]])
-def test_train_distributed_options_are_all_or_none(capsys, options):
-  assert cli.main([*TRAIN, *options]) == 2
-  assert "give all three of --coord" in capsys.readouterr().err
+def test_train_distributed_options_are_all_or_none(options):
+  xmcap(*TRAIN, *options).refused("give all three of --coord")
 
 
 @pytest.mark.parametrize(
   "given", [[], ["--from_scratch"], ["--other_data"], ["--from_scratch", "--other_data"]]
 )
-def test_train_start_options_reach_run_dry_run_and_processes(monkeypatch, capsys, given):
+def test_train_start_options_reach_run_dry_run_and_processes(monkeypatch, given):
   asked = []
 
   def noted(start=None, **arguments):
@@ -112,15 +95,14 @@ def test_train_start_options_reach_run_dry_run_and_processes(monkeypatch, capsys
   monkeypatch.setattr(model_dir, "check_model_dir", lambda: None)
   monkeypatch.setattr(loop, "train", noted)
   monkeypatch.setattr(dry_run, "dry_run", noted)
-  assert cli.main([*TRAIN, *given]) == 0 and cli.main([*TRAIN, *given, "--dry_run"]) == 0
+  for more in ([], ["--dry_run"]):
+    xmcap(*TRAIN, *given, *more).succeeded()
   wanted = {"from_scratch": "--from_scratch" in given, "other_data": "--other_data" in given}
   assert asked == [wanted] * 2
-  capsys.readouterr()
-  assert cli.main(["launch", "local", "--processes=2", "--dry_run", "--", *TRAIN, *given]) == 0
-  commands = [line for line in capsys.readouterr().out.splitlines() if " train " in line]
+  launched = xmcap("launch", "local", "--processes=2", "--dry_run", "--", *TRAIN, *given).succeeded()
+  commands = [line for line in launched.out.splitlines() if " train " in line]
   assert len(commands) == 2 and all(option in line for line in commands for option in given)
 
 
-def test_train_start_options_are_not_gin_parameters(capsys):
-  assert cli.main([*TRAIN, "--gin.train.from_scratch=True"]) == 2
-  assert "from_scratch" in capsys.readouterr().err
+def test_train_start_options_are_not_gin_parameters():
+  xmcap(*TRAIN, "--gin.train.from_scratch=True").refused("from_scratch")

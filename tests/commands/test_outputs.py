@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import pathlib
 import re
@@ -12,10 +11,10 @@ import sys
 
 import gin
 import pytest
-from PIL import Image
 
 from tests.corpora import release_folders as releases
-from tests.make import tiny_corpus
+from tests.make import files, images, tiny_corpus
+from tests.make.command import xmcap
 from tests.training.reporting import synthetic
 from xmcap import cli
 
@@ -38,19 +37,16 @@ def place(tmp_path_factory):
   """A folder with small inputs for all commands."""
   folder = tmp_path_factory.mktemp("place")
   for name in ("predictions.jsonl", "other.jsonl"):
-    rows = [{"image/key": key, "language": "en", "caption": f"a {key}"} for key in ("dog", "cat")]
-    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-  (folder / "references.jsonl").write_text(
-    "".join(
-      json.dumps({"image/key": key, "image/locale": "en", "en": {"caption": [f"a {key}"]}}) + "\n"
-      for key in ("dog", "cat")
-    )
+    files.captions(folder / name, {key: {"en": f"a {key}"} for key in ("dog", "cat")})
+  files.release(
+    folder / "references.jsonl", {key: {"en": [f"a {key}"]} for key in ("dog", "cat")}, locale="en"
   )
-  (folder / "core.csv").write_text("m1,m2,lang,delta_sxs,delta_x\nA,B,en,1,2\nA,C,en,3,1\nB,C,en,-3,1\n")
+  comparisons = ("A,B,en,1,2", "A,C,en,3,1", "B,C,en,-3,1")
+  files.lines(folder / "core.csv", "m1,m2,lang,delta_sxs,delta_x", *comparisons)
   written = {"caption": "a dog", "tags": [], "suggested": {"sentences": [], "tags": []}, "events": []}
   row = {"image/key": "dog", "language": "en", "annotator": "anna", **written}
-  (folder / "annotations.jsonl").write_text(json.dumps(row) + "\n")
-  Image.new("RGB", (8, 8)).save(folder / "photo.png")
+  files.jsonl(folder / "annotations.jsonl", row)
+  images.files(folder, "photo.png")
   synthetic.captioner(folder / "run", 0, 400, 400, ends="finished")
   (folder / "corpus").mkdir()
   tiny_corpus.write_corpus(
@@ -96,17 +92,14 @@ _SHOW = "data show corpus --image_size=16 --target_length=16 --count=2"
     ("convert --input=weights --out=new", "new/.xmcap.lock"),
   ],
 )
-def test_locked_output_refuses_a_second_writer(here, capsys, command, lock):
+def test_locked_output_refuses_a_second_writer(here, command, lock):
   if command.startswith("compare"):
-    assert cli.main([*_SCORE.split(), "--out=scored"]) == 0
-    capsys.readouterr()
+    xmcap(*_SCORE.split(), "--out=scored").succeeded()
   with _locked(here / lock):
     before = sorted(path for path in here.rglob("*") if not path.name.endswith(".lock"))
-    assert cli.main(command.split()) == 1
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("xmcap: ")]
+    refused = xmcap(*command.split())
+    refused.refused(f"is being written by {_HOLDER}: wait until it ends, or give another ", code=1)
     assert sorted(path for path in here.rglob("*") if not path.name.endswith(".lock")) == before
-  assert len(errors) == 1
-  assert f"is being written by {_HOLDER}: wait until it ends, or give another " in errors[0]
 
 
 @pytest.fixture
@@ -116,12 +109,11 @@ def no_configuration():
   gin.clear_config()
 
 
-def test_locked_model_folder_refuses_a_second_run(here, capsys, no_configuration):
+def test_locked_model_folder_refuses_a_second_run(here, no_configuration):
   train = ["train", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
   with _locked(here / "model" / ".xmcap.lock"):
-    assert cli.main([*train, "--gin.MODEL_DIR=model", "--gin.DATA_DIR=corpus"]) == 1
-    error = capsys.readouterr().err
-    assert f"model: is being written by {_HOLDER}" in error and "or give another MODEL_DIR" in error
+    refused = xmcap(*train, "--gin.MODEL_DIR=model", "--gin.DATA_DIR=corpus")
+    refused.refused(f"model: is being written by {_HOLDER}", "or give another MODEL_DIR", code=1)
     assert [path.name for path in (here / "model").iterdir()] == [".xmcap.lock"]
 
 
@@ -167,41 +159,31 @@ def test_locked_model_folder_refuses_a_second_run(here, capsys, no_configuration
     ("convert --input=run --out=link/../run", "--out=link/../run: would overwrite the input --input=run"),
   ],
 )
-def test_output_equal_to_an_input_is_refused(here, capsys, command, words):
+def test_output_equal_to_an_input_is_refused(here, command, words):
   (here / "link").symlink_to("corpus")
   os.makedirs("scored")
   if command.startswith("human sxs"):
     os.rename("core.csv", "correlations.csv")
   before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
-  code = cli.main(command.split())
-  error = capsys.readouterr().err.splitlines()[-1]
-  assert code == 2 and re.search(words, error) and error.endswith(": name another"), error
+  error = xmcap(*command.split()).refused().err.rstrip()
+  assert re.search(words, error) and error.endswith(": name another"), error
   assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
-def test_score_into_the_folder_of_its_predictions(here, capsys):
-  command = "score --references=references.jsonl --out=scored --processes=1 --pictures=none"
-  assert cli.main([*command.split(), "--predictions=predictions.jsonl"]) == 0
-  before = (here / "scored" / "predictions.jsonl").read_bytes()
-  assert cli.main([*command.split(), "--predictions=scored/predictions.jsonl"]) == 0
-  assert (here / "scored" / "predictions.jsonl").read_bytes() == before
-
-
-def test_failed_report_keeps_the_older_comparison(here, capsys):
+def test_failed_report_keeps_the_older_comparison(here):
   score = "score --references=references.jsonl --processes=1 --pictures=none"
   for name in ("predictions", "other"):
-    assert cli.main([*score.split(), f"--predictions={name}.jsonl", f"--out={name}"]) == 0
+    xmcap(*score.split(), f"--predictions={name}.jsonl", f"--out={name}").succeeded()
   compare = ["compare", "predictions", "other", "--out=both", "--resamples=9"]
-  assert cli.main(compare) == 0
+  xmcap(*compare).succeeded()
   before = {path.name: path.read_bytes() for path in (here / "both").iterdir()}
-  assert cli.main([*compare, "--seed=1", "--references=absent.jsonl"]) == 2
+  xmcap(*compare, "--seed=1", "--references=absent.jsonl").refused("absent.jsonl")
   assert {path.name: path.read_bytes() for path in (here / "both").iterdir()} == before
 
 
-def test_human_rate_writes_no_key_without_its_page(here, capsys):
+def test_human_rate_writes_no_key_without_its_page(here):
   (here / "new.html").mkdir()
-  assert cli.main([*_RATE.split(), "--out=new.html"]) == 1
-  assert "cannot write new.html" in capsys.readouterr().err
+  xmcap(*_RATE.split(), "--out=new.html").refused("cannot write new.html", code=1)
   assert not (here / "new.key.jsonl").exists()
 
 

@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
+from tests.make.command import xmcap
 from tests.test_extras import LEAVES
-from xmcap import cli
 from xmcap.commands import base
 
 _JOINING = ("_AppendAction", "_ExtendAction")
@@ -49,9 +49,8 @@ def test_every_single_value_option_refuses_a_repeat(name):
     ),
   ],
 )
-def test_option_given_twice_is_refused(words, message, capsys):
-  assert cli.main(words.split()) == 2
-  assert capsys.readouterr().err == f"xmcap: error: {message}\n"
+def test_option_given_twice_is_refused(words, message):
+  assert xmcap(*words.split()).refused().err == f"xmcap: error: {message}\n"
 
 
 def test_repeated_gin_override_is_warned_of(capsys):

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.make.command import Result, xmcap
 from tests.options import changed
-from xmcap import cli
 from xmcap.data import big_file
 from xmcap.human import annotation_page
 from xmcap.ranked import fusion, score_matrices
@@ -27,17 +27,17 @@ def _options(folder):
   return [f"--{option}={folder}/{split}_{name}.npy" for option, split in given for name in ("cl", "cm")]
 
 
-def _run(folder, *more):
-  return cli.main(["retrieval", "fuse", *_options(folder), *changed([f"--out={folder}/out/fused.npy"], more)])
+def _fuse(folder, *more) -> Result:
+  return xmcap("retrieval", "fuse", *_options(folder), *changed([f"--out={folder}/out/fused.npy"], more))
 
 
 def _mrr(scores):
   return float(np.mean(1 / (scores >= np.diag(scores)[:, None]).sum(axis=1)))
 
 
-def test_retrieval_fuse_weight_is_the_best_of_validation(tmp_path, capsys):
+def test_retrieval_fuse_weight_is_the_best_of_validation(tmp_path):
   held = _write(tmp_path)
-  assert _run(tmp_path) == 0
+  _fuse(tmp_path).succeeded("w 0.", ": MRR")
   found = json.loads((tmp_path / "out/fused.json").read_text())
   by_weight = {
     f"{number / 100:.2f}": _mrr(fusion.mixed(held["val", "cl"], held["val", "cm"], number / 100))
@@ -49,15 +49,14 @@ def test_retrieval_fuse_weight_is_the_best_of_validation(tmp_path, capsys):
   assert found["validation_mrr"] == pytest.approx(best) and best > max(by_weight["0.00"], by_weight["0.99"])
   wanted = fusion.mixed(held["test", "cl"], held["test", "cm"], found["w"])
   np.testing.assert_array_equal(np.load(tmp_path / "out/fused.npy"), wanted)
-  assert f"w {found['w']:.2f}: MRR" in capsys.readouterr().out
 
 
 def test_retrieval_fuse_is_the_same_in_chunks(tmp_path, monkeypatch):
   _write(tmp_path)
-  assert _run(tmp_path) == 0
+  _fuse(tmp_path).succeeded()
   whole = (tmp_path / "out/fused.npy").read_bytes(), json.loads((tmp_path / "out/fused.json").read_text())
   monkeypatch.setattr(score_matrices, "_CELLS", 100)
-  assert _run(tmp_path) == 0
+  _fuse(tmp_path).succeeded()
   assert (tmp_path / "out/fused.npy").read_bytes() == whole[0]
   found = json.loads((tmp_path / "out/fused.json").read_text())
   assert found["w"] == whole[1]["w"]
@@ -78,7 +77,7 @@ def test_retrieval_fuse_chooses_the_weight_without_test_scores(tmp_path, monkeyp
 
   monkeypatch.setattr(score_matrices.Matrix, "chunks", noted)
   monkeypatch.setattr(fusion, "write", noted_write)
-  assert _run(tmp_path) == 0
+  _fuse(tmp_path).succeeded()
   assert read == ["val_cl.npy", "val_cm.npy", "chosen", "test_cl.npy", "test_cm.npy"]
 
 
@@ -112,19 +111,16 @@ def _with_nan(scores):
     (lambda folder: None, ["--out=fused.npz"], "--out=fused.npz: a matrix is written as .npy"),
   ],
 )
-def test_retrieval_fuse_input_errors_are_one_line(tmp_path, capsys, change, more, message):
+def test_retrieval_fuse_input_errors_are_one_line(tmp_path, change, more, message):
   _write(tmp_path)
   change(tmp_path)
-  assert _run(tmp_path, *more) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error, error
+  _fuse(tmp_path, *more).refused(message)
   assert not (tmp_path / "out").exists()
 
 
-def test_retrieval_fuse_does_not_overwrite_an_input(tmp_path, capsys):
+def test_retrieval_fuse_does_not_overwrite_an_input(tmp_path):
   _write(tmp_path)
-  assert cli.main(["retrieval", "fuse", *_options(tmp_path), f"--out={tmp_path}/test_cl.npy"]) == 2
-  assert "would overwrite the input --scores" in capsys.readouterr().err
+  _fuse(tmp_path, f"--out={tmp_path}/test_cl.npy").refused("would overwrite the input --scores")
 
 
 def _embeddings(folder, **change):
@@ -138,37 +134,37 @@ def _embeddings(folder, **change):
   return arrays
 
 
-def _run_scores(folder, *more):
-  given = [f"--{name}={folder}/{name}.npy" for name in ("queries", "candidates")]
-  return cli.main(["retrieval", "scores", *changed([*given, f"--out={folder}/scores.npy"], more)])
+def _cosines(folder, *more) -> Result:
+  inputs = [f"--{name}={folder}/{name}.npy" for name in ("queries", "candidates")]
+  return xmcap("retrieval", "scores", *inputs, f"--out={folder}/scores.npy", *more)
 
 
 def test_retrieval_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
   held = _embeddings(tmp_path)
   monkeypatch.setattr(score_matrices, "_CELLS", 70)
-  assert _run_scores(tmp_path) == 0
+  _cosines(tmp_path).succeeded()
   queries, candidates = (array / np.linalg.norm(array, axis=1, keepdims=True) for array in held.values())
   found = np.load(tmp_path / "scores.npy")
   assert found.dtype == np.float32
   np.testing.assert_allclose(found, queries @ candidates.T, atol=1e-6)
-  assert _run_scores(tmp_path, "--similarity=dot") == 0
+  _cosines(tmp_path, "--similarity=dot").succeeded()
   dot = held["queries"] @ held["candidates"].T
   np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), dot, atol=1e-5)
 
 
-def test_retrieval_top_orders_a_pool_by_ids(tmp_path, capsys):
+def test_retrieval_top_orders_a_pool_by_ids(tmp_path):
   """As FeatureData of COCO-CN's annotation system, whose `sent7` is line 7 from 0."""
   texts = [f"第{number}句" for number in range(12)]
   _, pool = _pool(tmp_path, texts)
-  assert _top(tmp_path) == 0
+  _top(tmp_path).succeeded()
   wanted = (tmp_path / "top.jsonl").read_bytes()
   order = np.random.default_rng(1).permutation(12)
   big_file.write(tmp_path / "big", [f"sent{number}" for number in order], pool[order])
-  assert _top(tmp_path, f"--candidates={tmp_path / 'big'}") == 0
+  _top(tmp_path, f"--candidates={tmp_path / 'big'}").succeeded()
   assert (tmp_path / "top.jsonl").read_bytes() == wanted
   big_file.write(tmp_path / "other", [f"sent{number + 1}" for number in range(12)], pool)
-  assert _top(tmp_path, f"--candidates={tmp_path / 'other'}") == 2
-  assert "its ids do not number the sentences from 0" in capsys.readouterr().err
+  other = _top(tmp_path, f"--candidates={tmp_path / 'other'}")
+  other.refused("its ids do not number the sentences from 0")
 
 
 @pytest.mark.parametrize(
@@ -180,11 +176,9 @@ def test_retrieval_top_orders_a_pool_by_ids(tmp_path, capsys):
     ({"candidates": np.array([{}])}, "a pickle"),
   ],
 )
-def test_retrieval_scores_refuse_malformed_embeddings(tmp_path, capsys, change, message):
+def test_retrieval_scores_refuse_malformed_embeddings(tmp_path, change, message):
   _embeddings(tmp_path, **change)
-  assert _run_scores(tmp_path) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error, error
+  _cosines(tmp_path).refused(message)
   assert not (tmp_path / "scores.npy").exists()
 
 
@@ -200,19 +194,18 @@ def _pool(folder, texts, pictures=7, width=6, seed=0):
   return held
 
 
-def _top(folder, *more):
-  read = [f"--queries={folder}/photos", f"--candidates={folder}/pool.npy", f"--sentences={folder}/pool.txt"]
-  return cli.main(["retrieval", "top", *changed([*read, "--language=zh", f"--out={folder}/top.jsonl"], more)])
+def _top(folder, *more) -> Result:
+  inputs = [f"--queries={folder}/photos", f"--candidates={folder}/pool.npy", f"--sentences={folder}/pool.txt"]
+  return xmcap("retrieval", "top", *changed([*inputs, "--language=zh", f"--out={folder}/top.jsonl"], more))
 
 
-def test_retrieval_top_equals_scikit_learn_nearest_neighbors(tmp_path, monkeypatch, capsys):
+def test_retrieval_top_equals_scikit_learn_nearest_neighbors(tmp_path, monkeypatch):
   from sklearn.neighbors import NearestNeighbors
 
   texts = [f"第{number}句" for number in range(30)]
   pictures, pool = _pool(tmp_path, texts)
   monkeypatch.setattr(score_matrices, "_CELLS", 100)  # three pictures at once
-  assert _top(tmp_path, "--k=4") == 0
-  assert "4 of 30 different sentences for each of 7 pictures" in capsys.readouterr().out
+  _top(tmp_path, "--k=4").succeeded("4 of 30 different sentences for each of 7 pictures")
   rows = [json.loads(line) for line in (tmp_path / "top.jsonl").read_text(encoding="utf-8").splitlines()]
   far, places = NearestNeighbors(n_neighbors=4, metric="cosine").fit(pool).kneighbors(pictures)
   assert [row["image/key"] for row in rows] == [f"p{number}" for number in range(7) for _ in range(4)]
@@ -227,7 +220,7 @@ def test_retrieval_top_deduplicates_and_keeps_pool_order_of_ties(tmp_path):
   _pool(tmp_path, ["a", "b", "a", "c", "d"])
   np.save(tmp_path / "pool.npy", np.array([[1, 0], [1, 1], [0, 1], [1, 1], [2, 2]], "f4"))
   np.save(tmp_path / "photos/pictures.npy", np.tile(np.array([1, 1], "f4"), (7, 1)))
-  assert _top(tmp_path, "--k=9") == 0
+  _top(tmp_path, "--k=9").succeeded()
   rows = [json.loads(line) for line in (tmp_path / "top.jsonl").read_text().splitlines()]
   assert [row["caption"] for row in rows[:4]] == ["b", "c", "d", "a"] and len(rows) == 4 * 7
 
@@ -241,10 +234,8 @@ def test_retrieval_top_deduplicates_and_keeps_pool_order_of_ties(tmp_path):
     (lambda folder: np.save(folder / "pool.npy", np.ones((3, 2), "f4")), "width 6, but candidates: width 2"),
   ],
 )
-def test_retrieval_top_refuses_a_mismatched_pool(tmp_path, capsys, change, message):
+def test_retrieval_top_refuses_a_mismatched_pool(tmp_path, change, message):
   _pool(tmp_path, ["a", "b", "c"])
   change(tmp_path)
-  assert _top(tmp_path) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error
+  _top(tmp_path).refused(message)
   assert not (tmp_path / "top.jsonl").exists()

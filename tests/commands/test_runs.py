@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from tests.make.command import xmcap
 from tests.training.reporting import synthetic
-from xmcap import cli
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +18,18 @@ def folder(tmp_path_factory):
   return folder
 
 
-def test_runs_prints_a_table(folder, capsys):
-  assert cli.main(["runs", str(folder), str(folder / "old")]) == 0
-  out, err = capsys.readouterr()
-  assert out.splitlines()[0].split()[:4] == ["run", "state", "step", "loss"]
-  assert "broken failed: step 2000: loss or gradient was not finite" in out
-  assert "old: no metrics.jsonl" in err
+def test_runs_prints_a_table(folder):
+  shown = xmcap("runs", folder, folder / "old").succeeded()
+  assert shown.out.splitlines()[0].split()[:4] == ["run", "state", "step", "loss"]
+  assert "broken failed: step 2000: loss or gradient was not finite" in shown.out
+  assert "old: no metrics.jsonl" in shown.err
 
 
 @pytest.mark.parametrize(
-  "arguments, said",
-  [(["none"], "none: no metrics.jsonl"), (["old"], "give the MODEL_DIR of a run")],
+  "name, message", [("none", "none: no metrics.jsonl"), ("old", "give the MODEL_DIR of a run")]
 )
-def test_runs_usage_errors_are_one_line(folder, capsys, arguments, said):
-  code = cli.main(["runs", str(folder / arguments[0]), *arguments[1:]])
-  error = capsys.readouterr().err
-  assert code == 2 and said in error and error.count("\n") == 1
+def test_runs_usage_errors_are_one_line(folder, name, message):
+  assert xmcap("runs", folder / name).refused(message).err.count("\n") == 1
 
 
 def test_runs_needs_no_jax_or_tensorflow(folder):

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from tests.make import files
+from tests.make.command import Result, xmcap
 from tests.options import changed
 from tests.scoring import vectors as written
-from xmcap import cli
 from xmcap.scoring import read_system, score
 
 KEYS = [f"k{number}" for number in range(6)]
@@ -42,27 +43,18 @@ def folder(tmp_path, monkeypatch):
 
 
 def write(path, texts):
-  rows = [
-    {"image/key": key, "language": code, "caption": text}
-    for code, of_code in texts.items()
-    for key, text in zip(KEYS, of_code, strict=True)
-  ]
-  with open(path, "w", encoding="utf-8") as file:
-    file.writelines(json.dumps(row) + "\n" for row in rows)
+  files.captions(
+    path, {key: {code: of_code[place] for code, of_code in texts.items()} for place, key in enumerate(KEYS)}
+  )
 
 
-def run(name, *options, out=None, vectors="vectors"):
-  files = ["--references=references.jsonl", f"--predictions={name}.jsonl", f"--out={out or name}"]
-  return cli.main(["score", *changed([*files, f"--vectors={vectors}"], options or (METRICS,))])
+def run(name, *options, out=None, vectors="vectors") -> Result:
+  named = ["--references=references.jsonl", f"--predictions={name}.jsonl", f"--out={out or name}"]
+  return xmcap("score", *changed([*named, f"--vectors={vectors}"], options or (METRICS,)))
 
 
-def fails(capsys, message):
-  error = capsys.readouterr().err
-  assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error, error
-
-
-def test_score_vector_metrics_in_table_statistics_and_report(folder, capsys):
-  assert run("bad", METRICS, "--bootstrap=50") == 0
+def test_score_vector_metrics_in_table_statistics_and_report(folder):
+  run("bad", METRICS, "--bootstrap=50").succeeded()
   held = json.loads((folder / "bad/table.json").read_text())
   assert held["metrics"] == ["cider_d", "clip_score", "ref_clip_score", "similarity_max", "similarity_mean"]
   assert held["shares"]["fidelity"]["en"] < 1
@@ -79,7 +71,7 @@ def test_score_vector_metrics_in_table_statistics_and_report(folder, capsys):
 
 
 def test_score_vector_metrics_with_wrong_language_zero(folder):
-  assert run("bad", METRICS, "--wrong_language=zero", "--no_health") == 0
+  run("bad", METRICS, "--wrong_language=zero", "--no_health").succeeded()
   scores = read_system(folder / "bad").statistics["en"]
   assert all(scores.image_scores(name)[0] == 0 for name in ("clip_score", "ref_clip_score", "similarity_max"))
   assert scores.image_scores("similarity_max")[3] != 0
@@ -88,24 +80,25 @@ def test_score_vector_metrics_with_wrong_language_zero(folder):
 
 def test_score_vector_metrics_are_independent_of_processes(folder):
   for processes in (1, 2):
-    assert run("good", METRICS, f"--processes={processes}", out=f"out{processes}") == 0
+    run("good", METRICS, f"--processes={processes}", out=f"out{processes}").succeeded()
   assert (folder / "out1/table.json").read_bytes() == (folder / "out2/table.json").read_bytes()
 
 
-def test_compare_vector_metrics_refuses_other_weights(folder, capsys):
-  assert run("good") == run("bad") == 0
+def test_compare_vector_metrics_refuses_other_weights(folder):
+  for name in ("good", "bad"):
+    run(name).succeeded()
   (folder / "vectors").rename(folder / "other")
   written.write_card(folder / "other", weights="seed 1")
-  assert run("bad", out="again", vectors="other") == 0
-  assert cli.main(["compare", "bad", "good", "--metrics=similarity_max", "--resamples=200"]) == 0
-  assert "similarity (max): good against bad" in capsys.readouterr().out
-  assert cli.main(["compare", "good", "again", "--metrics=clip_score"]) == 2
-  fails(capsys, "weights=seed 0,preprocessing=none against w=2.5,weights=seed 1")
-  assert cli.main(["compare", "good", "again", "--metrics=cider_d", "--resamples=200"]) == 0  # of words
+  run("bad", out="again", vectors="other").succeeded()
+  similarity = xmcap("compare", "bad", "good", "--metrics=similarity_max", "--resamples=200")
+  similarity.succeeded("similarity (max): good against bad")
+  refused = xmcap("compare", "good", "again", "--metrics=clip_score")
+  refused.refused("weights=seed 0,preprocessing=none against w=2.5,weights=seed 1")
+  xmcap("compare", "good", "again", "--metrics=cider_d", "--resamples=200").succeeded()  # of words
 
 
 def test_score_function_equals_command_with_vectors(folder):
-  assert run("good") == 0
+  run("good").succeeded()
   references = {key: {"en": [text]} for key, text in zip(KEYS, ENGLISH, strict=True)}
   predictions = {key: {"en": f"{text} today"} for key, text in zip(KEYS, ENGLISH, strict=True)}
   result = score(references, predictions, metrics="clip_score", vectors="vectors", health=True)
@@ -127,37 +120,34 @@ def test_score_function_equals_command_with_vectors(folder):
     (("--metrics=clip_score", "--clean=all"), ""),
   ],
 )
-def test_score_refuses_mismatched_vectors_before_scoring(folder, capsys, options, message):
-  assert run("good", *options) == (2 if message else 0)
-  if message:
-    fails(capsys, message)
+def test_score_refuses_mismatched_vectors_before_scoring(folder, options, message):
+  result = run("good", *options)
+  result.refused(message) if message else result.succeeded()
 
 
-def test_score_refuses_vectors_of_changed_captions(folder, capsys):
+def test_score_refuses_vectors_of_changed_captions(folder):
   write("good.jsonl", {"en": [f"{text}!" for text in ENGLISH]})
-  assert run("good", "--metrics=similarity", "--languages=en") == 2
-  fails(
-    capsys, "no vectors of 6 of 12 captions in 'en' ('a big house!', 'a dog on the beach!', 'a man!', ...)"
+  run("good", "--metrics=similarity", "--languages=en").refused(
+    "no vectors of 6 of 12 captions in 'en' ('a big house!', 'a dog on the beach!', 'a man!', ...)"
   )
 
 
-def test_human_thumb_correlates_with_vector_metrics(folder, capsys):
+def test_human_thumb_correlates_with_vector_metrics(folder):
   rows = [
     {"SYS": system, "seg_id": key, "hyp": text, "P": 1 + number % 5, "R": 3, "Fl": 0, "Con": 0, "Inc": 0}
     for system, of_system in (("M", [f"{text} today" for text in ENGLISH]), ("Human", ENGLISH))
     for number, (key, text) in enumerate(zip(KEYS, of_system, strict=True))
   ]
-  (folder / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  files.jsonl("ratings.jsonl", *rows)
   others = [[text, ENGLISH[number - 1]] for number, text in enumerate(ENGLISH)]
-  lines = [{"seg_id": key, "refs": texts} for key, texts in zip(KEYS, others, strict=True)]
-  (folder / "refs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+  files.jsonl(
+    "refs.jsonl", *({"seg_id": key, "refs": texts} for key, texts in zip(KEYS, others, strict=True))
+  )
   command = ["human", "thumb", "--ratings=ratings.jsonl", "--resamples=0", "--vectors=vectors", "--out=thumb"]
-  assert cli.main([*command, "--references=refs.jsonl", "--metrics=clip_score,similarity"]) == 0
-  found = capsys.readouterr().out
-  assert "similarity (max)" in found and "CLIP-S" in found and "weights=seed 0" in found
+  both = xmcap(*command, "--references=refs.jsonl", "--metrics=clip_score,similarity")
+  both.succeeded("similarity (max)", "CLIP-S", "weights=seed 0")
   dropped = [*command, "--references=refs.jsonl", "--metrics=similarity", "--drop_identical_references"]
-  assert cli.main(dropped) == 0
-  own = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("Human ")]
+  shown = xmcap(*dropped).succeeded().out
+  own = [line.split() for line in shown.splitlines() if line.startswith("Human ")]
   assert float(own[-1][1]) < 0.9  # without the reference that is the caption itself
-  assert cli.main(command) == 2
-  fails(capsys, "--vectors is for correlations with metrics, which need --references")
+  xmcap(*command).refused("--vectors is for correlations with metrics, which need --references")

@@ -1,17 +1,17 @@
 """Rating pages and their pictures."""
 
+import json
+
 import pytest
-from PIL import Image
 
 from tests.human import rating_pages
+from tests.make import images as image_files
 
 
 @pytest.fixture
 def images(tmp_path):
-  folder = tmp_path / "images of cars"
-  folder.mkdir()
   for key, color in (("k1", "red"), ("k2", "blue")):
-    Image.new("RGB", (60, 40), color).save(folder / f"{key}.png")
+    folder = image_files.files(tmp_path / "images of cars", f"{key}.png", color=color, size=(60, 40))
   return folder
 
 
@@ -23,5 +23,20 @@ def write(tmp_path):
     path = tmp_path / "page.html"
     rating_pages.write(path, protocol, systems, **options)
     return path
+
+  return run
+
+
+@pytest.fixture
+def rate(page, write):
+  """Opens a page as a rater; returns (page, its items, which the script also has)."""
+
+  def run(*options, rater="anna", **named):
+    path = write(*options, **named)
+    page.goto(path.as_uri())
+    if rater:
+      page.keyboard.type(rater)
+      page.keyboard.press("Enter")
+    return page, json.loads(page.locator("#data").text_content())["items"]
 
   return run

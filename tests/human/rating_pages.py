@@ -1,5 +1,8 @@
-"""Rating pages with captions that are hard to show, and none of whose systems may be told."""
+"""Rating pages with captions that are hard to show, and none of whose systems may be told; and what raters do there."""
 
+import json
+
+from tests import browser
 from xmcap.human import rating_items, rating_page, rating_protocols
 
 HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b> \u2028 \u202eend"
@@ -23,3 +26,22 @@ def write(path, protocol="sxs", systems=SYSTEMS, seed=0, rater="", languages=Non
   protocol = rating_protocols.get(protocol)
   items = rating_items.draw_items(protocol, systems, languages, seed=seed, rater=rater)
   rating_page.write_rating_page(path, protocol, items, rater=rater, **options)
+
+
+def press(page, keys):
+  for key in keys.split():
+    page.keyboard.press(key)
+
+
+def save(page, folder, name="saved.jsonl"):
+  """Saves the ratings by the key; returns the lines of the file."""
+  with page.expect_download() as download:
+    page.keyboard.press("s")
+  download.value.save_as(folder / name)
+  return [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+
+
+def reload(page):
+  browser.reload(page)
+  # On a busy machine `reload` may come back before the page's script has run.
+  page.locator("#rated", has_text="rated").wait_for()

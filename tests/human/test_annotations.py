@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.make import files
 from xmcap.errors import UsageError
 from xmcap.human import annotations
 
@@ -20,10 +21,10 @@ def row(key="k1", annotator="anna", caption="a dog", **more):
 def read(tmp_path):
   """Reads files of rows; returns annotations and how many were replaced."""
 
-  def run(*files):
-    paths = [tmp_path / f"{number}.jsonl" for number in range(len(files))]
-    for path, rows in zip(paths, files, strict=True):
-      path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+  def run(*rows_of_files):
+    paths = [tmp_path / f"{number}.jsonl" for number in range(len(rows_of_files))]
+    for path, rows in zip(paths, rows_of_files, strict=True):
+      files.jsonl(path, *rows)
     return annotations.read(paths)
 
   return run

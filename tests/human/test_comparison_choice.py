@@ -1,10 +1,10 @@
 """`xmcap human choose`: side-by-side comparisons that two sets of references leave open (XM3600, section 3.3)."""
 
-import json
-
 import pytest
 
-from xmcap import cli, papers
+from tests.make import files
+from tests.make.command import xmcap
+from xmcap import papers
 from xmcap.errors import UsageError
 from xmcap.human import comparison_choice
 
@@ -59,16 +59,14 @@ def test_comparison_choice_refuses_incomparable_scores(gold, silver, core, messa
     comparison_choice.choose(gold, silver, core)
 
 
-def test_comparison_choice_command_writes_the_comparisons(tmp_path, capsys):
+def test_comparison_choice_command_writes_the_comparisons(tmp_path):
   options = []
   for option, scores in (("scores", _GOLD), ("silver", _SILVER)):
     for system, rows in scores.items():
-      folder = tmp_path / option / system
-      folder.mkdir(parents=True)
-      held = {code: {"cider": score} for code, score in rows.items()}
-      (folder / "table.json").write_text(json.dumps({"signature": "tokenizer:x", "languages": held}))
-      options.append(f"--{option}={system}={folder}")
-  assert cli.main(["human", "choose", *options, "--core=en", f"--out={tmp_path}/out"]) == 0
+      languages = {code: {"cider": score} for code, score in rows.items()}
+      table = {"signature": "tokenizer:x", "languages": languages}
+      path = files.json(tmp_path / option / system / "table.json", table)
+      options.append(f"--{option}={system}={path.parent}")
+  xmcap("human", "choose", *options, "--core=en", f"--out={tmp_path}/out").succeeded()
   assert (tmp_path / "out/comparisons.csv").read_text().splitlines()[1].startswith("A,B,en,CORE,core,")
-  assert cli.main(["human", "choose", *options, "--small=nan"]) == 2
-  assert "--small=nan" in capsys.readouterr().err
+  xmcap("human", "choose", *options, "--small=nan").refused("--small=nan")

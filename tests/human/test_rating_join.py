@@ -1,9 +1,8 @@
 """`xmcap human rate --join`: ratings joined with the key of a rating page."""
 
-import json
-
 import pytest
 
+from tests.make import files
 from xmcap.errors import UsageError
 from xmcap.human import rating_join, rating_protocols, sxs, thumb_ratings
 from xmcap.human.rating_items import RatingItem
@@ -32,7 +31,7 @@ def join(tmp_path):
     )
     paths = [tmp_path / f"ratings{number}.jsonl" for number in range(len(ratings))]
     for path, lines in zip(paths, ratings, strict=True):
-      path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+      files.jsonl(path, *lines)
     return rating_join.join(key, paths)
 
   return run
@@ -43,17 +42,8 @@ def _sxs(item, rating, rater="anna"):
 
 
 def _thumb(item, rater="anna", **scores):
-  return {
-    "item": item,
-    "protocol": "thumb",
-    "rater": rater,
-    "P": 4,
-    "R": 3,
-    "Fl": 0,
-    "Con": 0,
-    "Inc": 0,
-    **scores,
-  }
+  line = {"item": item, "protocol": "thumb", "rater": rater}
+  return {**line, "P": 4, "R": 3, "Fl": 0, "Con": 0, "Inc": 0, **scores}
 
 
 def test_rating_join_adds_systems_to_sxs_ratings(join):
@@ -104,7 +94,7 @@ def test_rating_join_missing_thumb_penalties_are_zero(join):
 
 
 @pytest.mark.parametrize(
-  "protocol, files, message",
+  "protocol, lines, message",
   [
     (
       "sxs",
@@ -133,9 +123,9 @@ def test_rating_join_missing_thumb_penalties_are_zero(join):
     ("thumb", [[_sxs("b1", 1)]], "'P' is missing, not one of"),
   ],
 )
-def test_rating_join_malformed_ratings_are_refused(join, protocol, files, message):
+def test_rating_join_malformed_ratings_are_refused(join, protocol, lines, message):
   with pytest.raises(UsageError, match=message) as error:
-    join(protocol, *files)
+    join(protocol, *lines)
   assert "\n" not in str(error.value)
 
 
@@ -157,20 +147,17 @@ def test_rating_join_malformed_ratings_are_refused(join, protocol, files, messag
 def test_rating_join_malformed_key_is_refused(tmp_path, change, message):
   rows = list(rating_join.key_rows(PROTOCOLS["sxs"], _SXS))
   rows[0].update(change)
-  (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  files.jsonl(tmp_path / "key.jsonl", *rows)
   with pytest.raises(UsageError, match=message):
     rating_join.join(tmp_path / "key.jsonl", [])
 
 
-def test_rating_join_key_of_two_protocols_is_refused(tmp_path):
+def test_rating_join_key_of_two_protocols_or_none_is_refused(tmp_path):
   rows = [*rating_join.key_rows(PROTOCOLS["sxs"], _SXS), *rating_join.key_rows(PROTOCOLS["thumb"], _THUMB)]
-  (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  files.jsonl(tmp_path / "key.jsonl", *rows)
   with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be of one"):
     rating_join.join(tmp_path / "key.jsonl", [])
-
-
-def test_rating_join_empty_key_is_refused(tmp_path):
-  (tmp_path / "key.jsonl").write_text("\n")
+  files.lines(tmp_path / "key.jsonl", "")
   with pytest.raises(UsageError, match="contains no items"):
     rating_join.join(tmp_path / "key.jsonl", [])
 
@@ -191,9 +178,9 @@ def test_rating_join_checked_ratings_are_replaced(join):
 
 
 def test_rating_join_refuses_ratings_that_check_each_other(join):
-  files = [[_thumb("b1", checks="bo")], [_thumb("b1", "bo", checks="anna")]]
+  lines = [[_thumb("b1", checks="bo")], [_thumb("b1", "bo", checks="anna")]]
   with pytest.raises(UsageError, match=r"ratings0\.jsonl, line 1: item 'b1': .* checked each other"):
-    join("thumb", *files)
+    join("thumb", *lines)
   with pytest.raises(UsageError, match="anna checked each other"):
     join("thumb", [_thumb("b1", checks="anna")])
 
@@ -208,12 +195,12 @@ def test_rating_join_key_holds_a_custom_rubric(tmp_path):
   rubric = rating_protocols.parse(_RUBRIC, "style.json")
   key, saved = tmp_path / "key.jsonl", tmp_path / "saved.jsonl"
   rating_join.write_rows(key, rating_join.key_rows(rubric, _THUMB))
-  saved.write_text(json.dumps({"item": "b1", "rater": "anna", "tone": 2}))
+  files.jsonl(saved, {"item": "b1", "rater": "anna", "tone": 2})
   joined = rating_join.join(key, [saved])
   shared = {"protocol": "style", "image/key": "k1", "language": "en", "rater": "anna"}
   assert joined.rows == [
     {**shared, "system": system, "caption": "a dog", "tone": 2} for system in ("base", "large")
   ]
-  saved.write_text(json.dumps({"item": "b1", "rater": "anna", "tone": 3}))
+  files.jsonl(saved, {"item": "b1", "rater": "anna", "tone": 3})
   with pytest.raises(UsageError, match="'tone' is 3, not one of 1, 2"):
     rating_join.join(key, [saved])

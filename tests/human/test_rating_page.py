@@ -1,4 +1,4 @@
-"""The rating page in Chromium: keyboard, mouse, saved state, checks, languages and images."""
+"""The rating page in Chromium: keyboard, mouse, rubrics, languages and images."""
 
 import json
 
@@ -7,48 +7,11 @@ from playwright.sync_api import expect
 
 from tests import browser
 from tests.human import rating_pages
+from tests.human.rating_pages import press, reload, save
 from xmcap.human import rating_items, rating_join, rating_protocols, sxs, thumb_ratings
 
 
-@pytest.fixture
-def rate(page, write):
-  """Opens a page as a rater; returns (page, its items, which the script also has)."""
-
-  def run(*options, rater="anna", **named):
-    path = write(*options, **named)
-    page.goto(path.as_uri())
-    if rater:
-      page.keyboard.type(rater)
-      page.keyboard.press("Enter")
-    return page, json.loads(page.locator("#data").text_content())["items"]
-
-  return run
-
-
-def _save(page, tmp_path, name="saved.jsonl"):
-  with page.expect_download() as download:
-    page.keyboard.press("s")
-  download.value.save_as(tmp_path / name)
-  return [json.loads(line) for line in (tmp_path / name).read_text(encoding="utf-8").splitlines()]
-
-
-def _reload(page):
-  browser.reload(page)
-  # On a busy machine `reload` may come back before the page's script has run.
-  page.locator("#rated", has_text="rated").wait_for()
-
-
-def _reload_start(page):
-  page.on("dialog", lambda dialog: dialog.accept())
-  browser.reload(page)
-  page.locator("#start").wait_for()
-
-
-def _press(page, keys):
-  for key in keys.split():
-    page.keyboard.press(key)
-
-
+@pytest.mark.full
 def test_rating_page_csp_blocks_inserted_scripts_and_styles(rate):
   page, _ = rate()
   page.evaluate("""() => {
@@ -68,8 +31,8 @@ def test_rating_page_csp_blocks_inserted_scripts_and_styles(rate):
 
 def test_rating_page_sxs_from_first_key_to_joined_ratings(rate, tmp_path, images):
   page, items = rate("sxs", images_dir=images)
-  _press(page, "1 Enter 7 Enter 4 Enter 2 3 Enter 5 ArrowLeft 6 End 5")
-  saved = _save(page, tmp_path)
+  press(page, "1 Enter 7 Enter 4 Enter 2 3 Enter 5 ArrowLeft 6 End 5")
+  saved = save(page, tmp_path)
   ratings = [-3, 3, 0, 2, 1, 1]
   assert saved == [
     {"item": item["id"], "protocol": "sxs", "rater": "anna", "rating": rating}
@@ -92,8 +55,8 @@ def test_rating_page_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
   assert page.locator("#place").inner_text().startswith("Item 1 of 2")
   for count in counts:
     assert page.locator(".card").count() == count
-    _press(page, "5 4 Enter" if count == 1 else "3 2 1 1 2 4 4 3 ArrowUp ArrowUp 2 Enter")
-  saved = _save(page, tmp_path)
+    press(page, "5 4 Enter" if count == 1 else "3 2 1 1 2 4 4 3 ArrowUp ArrowUp 2 Enter")
+  saved = save(page, tmp_path)
   ratings = [[line[name] for name in ("P", "R", "Fl", "Con", "Inc")] for line in saved]
   of_two = [[3, 2, -0.1, -0.5, -2], [4, 2, -0.3, 0, 0]]
   assert ratings == ([[5, 4, 0, 0, 0], *of_two] if counts[0] == 1 else [*of_two, [5, 4, 0, 0, 0]])
@@ -102,76 +65,6 @@ def test_rating_page_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
   found = thumb_ratings.read(tmp_path / "joined.jsonl")
   totals = {4.5, -0.1, 2.7}
   assert len(joined.rows) == 4 and {round(t, 6) for t in found.measures["total"].ravel()} == totals
-
-
-def test_rating_page_shows_rules_and_questions(rate):
-  page, _ = rate("thumb", languages=["en"])
-  rules = page.locator("#rules")
-  rules.get_by_text("Rules").click()
-  assert rules.get_by_text("Correct in your mind what you took off for precision").is_visible()
-  assert page.locator("#asked").inner_text().startswith("Precision\nIs what the caption says true")
-  _press(page, "4")
-  assert page.locator("#asked").inner_text().startswith("Recall\n")
-
-
-def test_rating_page_checks_the_ratings_of_another_rater(rate, tmp_path):
-  page, items = rate("thumb", languages=["en"])
-  many = 2 if items[0]["picture"] == items[1]["picture"] else 1
-  for count in (many, 3 - many):
-    _press(page, "3 4 Enter " * count)
-    if count == 2:
-      _press(page, "Enter" if page.locator("#rated").inner_text().startswith("0") else "")
-  first = {line["item"]: line for line in _save(page, tmp_path, "anna.jsonl")}
-  assert len(first) == 3
-  page.locator("#rater-shown").click()
-  page.get_by_text("Check somebody's ratings").click()
-  page.locator("#first").set_input_files(tmp_path / "anna.jsonl")
-  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 3")
-  page.locator("#rater").fill("bo")
-  page.locator("#start-form .primary").click()
-  expect(page.locator("#message")).to_have_text(
-    "The answers are anna's: change what is wrong, then press Enter."
-  )
-  assert page.locator("#rated").inner_text() == "0 of 2 rated"
-  assert page.locator(".choice.first[aria-pressed=true]").count() == 5 * many
-  _press(page, "5 Enter Enter")
-  assert page.locator("#rated").inner_text() == "2 of 2 rated"
-  saved = _save(page, tmp_path, "bo.jsonl")
-  assert {(line["rater"], line["checks"]) for line in saved} == {("bo", "anna")}
-  changed = {line["item"]: line for line in saved}
-  assert changed[items[0]["id"]]["P"] == 5 and changed[items[0]["id"]]["R"] == 4
-  assert [changed[id]["P"] for id in first if id != items[0]["id"]] == [3, 3]
-  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "anna.jsonl", tmp_path / "bo.jsonl"])
-  assert joined.checked == {("bo", "anna"): (3, 1)}
-  assert {row["annotator"] for row in joined.rows} == {"bo"}
-
-
-def test_rating_page_refuses_to_check_files_of_other_pages(rate, tmp_path):
-  page, _ = rate("thumb", rater="")
-  page.get_by_text("Check somebody's ratings").click()
-  for text, said in (
-    ("{", "Line 1 is no rating of this page."),
-    ('{"item": "x", "rater": "a"}', "Line 1 is no"),
-    ("", "of 0 people"),
-  ):
-    (tmp_path / "other.jsonl").write_text(text)
-    page.locator("#first").set_input_files(tmp_path / "other.jsonl")
-    expect(page.locator("#first-read")).to_contain_text(said)
-
-
-def test_rating_page_resumes_from_saved_ratings(rate, tmp_path):
-  page, _ = rate("sxs", languages=["en"])
-  _press(page, "7")
-  _save(page, tmp_path)
-  page.evaluate("localStorage.clear()")
-  _reload_start(page)
-  page.get_by_text("Check somebody's ratings").click()
-  page.locator("#first").set_input_files(tmp_path / "saved.jsonl")
-  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 1")
-  page.locator("#rater").fill("anna")
-  page.locator("#start-form .primary").click()
-  assert page.locator("#rated").inner_text() == "1 of 2 rated"
-  assert "checks" not in _save(page, tmp_path)[0]
 
 
 _TAGS = {
@@ -187,10 +80,10 @@ def test_rating_page_shows_all_tags_of_an_image_on_a_single_screen(rate, tmp_pat
   assert page.locator(".brand").inner_text() == "判断标签"
   assert page.get_by_role("group", name=f"相关性: {items[2]['captions'][0]}").is_visible()
   assert page.locator(".choice .meaning").all_inner_texts()[:3] == ["不相关", "不确定", "相关"]
-  _press(page, "1 3 2 Enter")
+  press(page, "1 3 2 Enter")
   expect(page.locator("#message")).to_contain_text("相关性 is not rated: press 1 to 3")
-  _press(page, "1 Enter")
-  assert [line["relevance"] for line in _save(page, tmp_path)] == [-1, 1, 0, -1]
+  press(page, "1 Enter")
+  assert [line["relevance"] for line in save(page, tmp_path)] == [-1, 1, 0, -1]
 
 
 def test_rating_page_of_a_custom_rubric(rate, tmp_path):
@@ -208,9 +101,9 @@ def test_rating_page_of_a_custom_rubric(rate, tmp_path):
   page, items = rate(str(tmp_path / "style.json"), languages=["th"])
   assert page.locator(".brand").inner_text() == "Style <b>"
   for _ in range(2):
-    _press(page, "2 1 2 Enter")
+    press(page, "2 1 2 Enter")
   assert page.locator(".total output").first.inner_text() == "8.00"
-  saved = _save(page, tmp_path)
+  saved = save(page, tmp_path)
   assert [(line["tone"], line["wit"]) for line in saved] == [(2.5, 3), (2.5, 0)] * 2
   joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
   assert {row["system"] for row in joined.rows} == set(rating_pages.SYSTEMS) and joined.rows[0][
@@ -224,6 +117,8 @@ def test_rating_page_works_by_mouse(rate, tmp_path):
   page.get_by_role("button", name="Start").click()
   page.get_by_role("button", name="7 Right is much better").click()
   page.get_by_role("button", name="Next Enter").click()
+  page.locator("#back").click()
+  page.keyboard.press("Enter")  # acts on the item, not on the button
   page.get_by_role("button", name="4 About the same").click()
   with page.expect_download() as download:
     page.get_by_role("button", name="Save").click()
@@ -232,17 +127,11 @@ def test_rating_page_works_by_mouse(rate, tmp_path):
   assert [(line["rater"], line["rating"]) for line in lines] == [("Ana María / 3", 3), ("Ana María / 3", 0)]
 
 
-def test_rating_page_enter_after_a_click_acts_on_the_item(rate):
-  page, _ = rate("sxs")
-  _press(page, "4 Enter 4")
-  page.locator("#back").click()
-  page.keyboard.press("Enter")
-  assert page.locator("#place").inner_text().startswith("Item 2 of 6")
-
-
-def test_rating_page_caption_language_and_text_direction(rate):
+def test_rating_page_caption_language_text_direction_and_equality(rate):
   page, items = rate("sxs")
   for item in items:
+    equal = page.get_by_text("The two captions are the same.")
+    assert equal.is_visible() == (item["captions"] == ["a", "a"])
     for side, text in enumerate(item["captions"]):
       caption = page.locator(".caption > p").nth(side)
       if text:
@@ -253,12 +142,6 @@ def test_rating_page_caption_language_and_text_direction(rate):
         assert caption.text_content() == "The caption is empty." and caption.get_attribute("lang") == "en"
     page.keyboard.press("ArrowRight")
   assert page.locator("b").count() == 0
-
-
-def test_rating_page_marks_equal_captions(rate):
-  page, items = rate("sxs", languages=["en"])
-  page.keyboard.press("Home" if items[0]["captions"] == ["a", "a"] else "End")
-  assert page.get_by_text("The two captions are the same.").is_visible()
 
 
 @pytest.mark.parametrize("link", [False, True])
@@ -272,131 +155,49 @@ def test_rating_page_shows_embedded_and_linked_images(rate, images, link):
   assert len(sources) == 2
 
 
-def test_rating_page_without_images_shows_the_key(rate):
-  page, items = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
+def test_rating_page_shows_rules_questions_and_the_key_of_an_absent_image(rate):
+  page, _ = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
   assert page.locator("#no-picture").inner_text() == "Picture k<i>"
+  rules = page.locator("#rules")
+  rules.get_by_text("Rules").click()
+  assert rules.get_by_text("Correct in your mind what you took off for precision").is_visible()
+  assert page.locator("#asked").inner_text().startswith("Precision\nIs what the caption says true")
+  press(page, "4")
+  assert page.locator("#asked").inner_text().startswith("Recall\n")
 
 
 def test_rating_page_references_unfold(rate):
   page, items = rate("thumb", references=rating_pages.REFERENCES, languages=["ar"])
   place = next(place for place, item in enumerate(items) if item["references"])
-  _press(page, "ArrowRight " * place + "r")
+  press(page, "ArrowRight " * place + "r")
   reference = page.get_by_text("سيارات", exact=True)
   assert reference.is_visible() and reference.get_attribute("dir") == "rtl"
   page.keyboard.press("r")
   assert not reference.is_visible()
 
 
-def test_rating_page_reload_keeps_answers(rate, tmp_path):
-  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
-  page.on("dialog", lambda dialog: dialog.accept())
-  _press(page, "5 4 1 Enter 2")
-  _reload(page)
-  assert page.locator("#place").inner_text().startswith("Item 2 of")
-  assert page.locator(".choice[aria-pressed=true] .value").all_inner_texts() == ["2", "0", "0", "0"]
-  saved = _save(page, tmp_path)
-  assert [(line["item"], line["P"], line["R"], line["Fl"]) for line in saved] == [
-    (items[0]["id"], 5, 4, -0.1)
-  ]
-
-
-def test_rating_page_state_is_separate_from_other_pages(rate, tmp_path):
-  page, _ = rate("sxs")
-  page.keyboard.press("4")
-  rating_pages.write(tmp_path / "other.html", seed=1)
-  page.on("dialog", lambda dialog: dialog.accept())
-  page.goto((tmp_path / "other.html").as_uri())
-  assert page.get_by_label("Your name or number").input_value() == ""
-
-
-def test_rating_page_state_is_separate_for_each_rater(rate):
-  page, _ = rate("sxs")
-  _press(page, "4 Enter 4")
-  page.get_by_role("button", name="anna", exact=True).click()
-  _press(page, "b o Enter")
-  assert page.locator("#rated").inner_text() == "0 of 6 rated"
-  page.get_by_role("button", name="bo", exact=True).click()
-  page.keyboard.type("anna")
-  page.keyboard.press("Enter")
-  assert page.locator("#rated").inner_text() == "2 of 6 rated"
-
-
-def test_rating_page_with_a_given_rater_name(rate, tmp_path):
-  page, _ = rate("sxs", rater="", **{"languages": ["en"]})
-  assert page.get_by_label("Your name or number").input_value() == ""
-  rating_pages.write(tmp_path / "named.html", rater='r "1" <b>')
-  page.goto((tmp_path / "named.html").as_uri())
-  page.keyboard.press("Enter")
-  assert page.locator("#rater-shown").inner_text() == 'r "1" <b>'
-
-
-def test_rating_page_without_local_storage_warns_and_saves(page, rate, tmp_path):
-  page.add_init_script(
-    "Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error(); };"
-  )
-  rate("sxs")
-  _press(page, "4 Enter 5")
-  assert "cannot store answers" in page.get_by_role("alert").inner_text()
-  assert [line["rating"] for line in _save(page, tmp_path)] == [0, 1]
-
-
-@pytest.mark.parametrize(
-  "kept", ["{", "null", "[]", '{"answers": {"x": {"rating": 1}, "ID": {"rating": 9}}, "place": 99}']
-)
-def test_rating_page_ignores_invalid_local_storage(page, rate, kept):
-  _, items = rate("sxs")
-  page.evaluate(
-    "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
-    kept.replace("ID", items[0]["id"]),
-  )
-  _reload(page)
-  assert page.locator("#rated").inner_text() == "0 of 6 rated"
-  assert page.locator("#place").inner_text().startswith("Item 1 of 6")
-
-
-def test_rating_page_asks_before_leaving_unsaved_answers(rate, tmp_path):
-  page, _ = rate("sxs")
-  asked = []
-  page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
-  page.keyboard.press("4")
-  _reload(page)
-  assert asked == ["beforeunload"]
-  page.keyboard.press("ArrowRight")
-  _save(page, tmp_path)
-  _reload(page)
-  assert asked == ["beforeunload"]
-
-
-def test_rating_page_enter_stays_on_an_unrated_item(rate):
+def test_rating_page_does_not_leave_or_save_unfinished_items(rate, tmp_path):
   page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
-  _press(page, "5 Enter")
+  press(page, "5 Enter")
   assert page.locator("#place").inner_text().startswith("Item 1 of")
   assert page.get_by_role("status").filter(has_text="Recall is not rated: press 1 to 5").is_visible()
-  _press(page, "4 Enter")
+  press(page, "4 Enter")
   assert page.locator("#place").inner_text().startswith("Item 2 of")
-
-
-def test_rating_page_save_omits_unfinished_items(rate, tmp_path):
-  page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
-  _press(page, "5 4 Enter 3")
-  assert len(_save(page, tmp_path)) == 1
+  press(page, "3")
+  assert len(save(page, tmp_path)) == 1
   assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
 
 
-def test_rating_page_delete_removes_a_rating(rate):
+def test_rating_page_keys_delete_and_go_to_the_next_unrated_item(rate):
   page, _ = rate("sxs")
-  _press(page, "4 Delete")
+  press(page, "4 Delete")
   assert page.locator("#rated").inner_text() == "0 of 6 rated"
   assert page.locator(".choice[aria-pressed=true]").count() == 0
   page.keyboard.press("s")
   assert page.locator("#message").inner_text() == "Nothing is rated yet."
-
-
-def test_rating_page_u_key_goes_to_the_next_unrated_item(rate):
-  page, _ = rate("sxs")
-  _press(page, "4 Enter 4 ArrowRight ArrowRight 4 Enter 4 Enter 4 Enter")
+  press(page, "4 Enter 4 ArrowRight ArrowRight 4 Enter 4 Enter 4 Enter")
   assert page.locator("#place").inner_text().startswith("Item 3 of 6")
-  _press(page, "4 u")
+  press(page, "4 u")
   assert page.locator("#message").inner_text() == "All items are rated. Press S to save them."
 
 
@@ -421,12 +222,16 @@ def test_rating_page_help_lists_the_keys_and_ignores_ratings(rate):
   page.keyboard.press("?")
   assert page.get_by_role("dialog", name="Keys").is_visible()
   assert page.evaluate("document.querySelector('#help-dialog').scrollTop") == 0
-  _press(page, "4 Escape")
+  press(page, "4 Escape")
   assert not page.get_by_role("dialog").is_visible()
   assert page.locator("#rated").inner_text() == "0 of 6 rated"
 
 
-@pytest.mark.parametrize("protocol", ["sxs", "thumb", "coco_cn_captions", "coco_cn_tags", "xm3600_quality"])
+@pytest.mark.parametrize(
+  "protocol",
+  ["sxs", "thumb", *(pytest.param(name, marks=pytest.mark.full)
+                     for name in ("coco_cn_captions", "coco_cn_tags", "xm3600_quality"))],
+)  # fmt: skip
 def test_rating_page_fits_the_width_of_a_phone(page, rate, images, protocol):
   page.set_viewport_size({"width": 360, "height": 740})
   wide = "fits?" * 60
@@ -456,26 +261,28 @@ def test_rating_page_instructions_follow_the_selected_language(rate, tmp_path):
   arabic = [item["id"] for item in items if item["language"] == "ar"]
   expect(page.locator("#place")).to_contain_text(f"Item 1 of {len(arabic)}")
   assert page.locator(".choice .meaning").all_inner_texts() == rating_items.INSTRUCTIONS["ar"]["sxs"][2][0][2]
-  _press(page, "1 Enter 7")
-  assert [line["item"] for line in _save(page, tmp_path)] == arabic
-  _reload(page)
+  press(page, "1 Enter 7")
+  assert [line["item"] for line in save(page, tmp_path)] == arabic
+  reload(page)
   expect(page.locator("#rated")).to_have_text(f"{len(arabic)} of {len(arabic)} rated")
   # Another language takes nothing away of what was rated.
   page.locator("#rater-shown").click()
   page.locator("#language").select_option("th")
   page.keyboard.press("Tab")
   page.locator("#start-form button").click()
-  _press(page, "1")
+  press(page, "1")
   thai = next(item["id"] for item in items if item["language"] == "th")
-  assert {line["item"] for line in _save(page, tmp_path)} == {*arabic, thai}
+  assert {line["item"] for line in save(page, tmp_path)} == {*arabic, thai}
 
 
 def test_rating_page_quality_levels_fit_their_buttons(page, rate):
   page.set_viewport_size({"width": 400, "height": 800})
   rate("xm3600_quality")
   assert page.locator("body.has-lines").count() == 0  # a line beside the caption is for tags, which are short
-  too_wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
-  assert page.locator(".choice").evaluate_all(too_wide) == 0
+  too_wide = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+  for family in browser.FAMILIES:
+    browser.set_font(page, family)
+    assert page.locator(".choice").evaluate_all(too_wide) == 0, family
 
 
 def test_rating_instructions_are_complete():

@@ -1,40 +1,18 @@
 """The source of a rating page: embedded data, system names, images and Content-Security-Policy."""
 
-import html.parser
 import json
 
 import pytest
 
 from tests import policies
 from tests.human import rating_pages
+from tests.pages.markup import Markup
 from xmcap.errors import UsageError
 from xmcap.human import rating_page
 
 
-class _Parser(html.parser.HTMLParser):
-  """The start tags of a page, and the texts of its scripts."""
-
-  def __init__(self, path):
-    super().__init__()
-    self.tags, self.scripts, self.inside = [], [], False
-    self.feed(path.read_text(encoding="utf-8"))
-
-  def handle_starttag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-    self.inside = tag == "script"
-    if self.inside:
-      self.scripts.append("")
-
-  def handle_endtag(self, tag):
-    self.inside = False
-
-  def handle_data(self, data):
-    if self.inside:
-      self.scripts[-1] += data
-
-
 def test_rating_page_captions_do_not_end_the_script(write):
-  page = _Parser(write())
+  page = Markup(write())
   assert len(page.scripts) == 2
   assert any(rating_pages.HOSTILE in item["captions"] for item in json.loads(page.scripts[0])["items"])
 
@@ -55,21 +33,21 @@ def test_rating_page_key_file_names_systems(write):
 @pytest.mark.parametrize("link, policy", [(False, "img-src data:;"), (True, "img-src 'self' file:;")])
 def test_rating_page_loads_nothing_from_other_origins(write, images, link, policy):
   path = write(images_dir=images, link=link)
-  page = _Parser(path)
+  page = Markup(path)
   (content,) = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
   assert content == f"default-src 'none'; {policy} {policies.by_hash(path.read_text(encoding='utf-8'))}"
   assert not [tag for tag, attrs in page.tags if "src" in attrs or "href" in attrs]
 
 
 def test_rating_page_embeds_an_image_once(write, images):
-  data = json.loads(_Parser(write("thumb", images_dir=images)).scripts[0])
+  data = json.loads(Markup(write("thumb", images_dir=images)).scripts[0])
   assert len(data["pictures"]) == 2 and all(
     uri.startswith("data:image/jpeg;base64,") for uri in data["pictures"]
   )
 
 
 def test_rating_page_links_images_relative_to_the_page(write, images):
-  data = json.loads(_Parser(write(images_dir=images, link=True)).scripts[0])
+  data = json.loads(Markup(write(images_dir=images, link=True)).scripts[0])
   assert sorted(data["pictures"]) == ["images%20of%20cars/k1.png", "images%20of%20cars/k2.png"]
 
 

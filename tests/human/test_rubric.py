@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from tests.make import files
 from xmcap.errors import UsageError
 from xmcap.human import rubric
 from xmcap.ranked.tags import score_tags
@@ -15,9 +16,7 @@ def evaluate(tmp_path):
   """Writes rows to a file; returns its figures."""
 
   def run(rows):
-    path = tmp_path / "joined.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return rubric.evaluate(rubric.read(path))
+    return rubric.evaluate(rubric.read(files.jsonl(tmp_path / "joined.jsonl", *rows)))
 
   return run
 
@@ -95,16 +94,8 @@ def test_rubric_system_with_missing_ratings_is_refused(evaluate):
 
 
 def test_rubric_tag_scores_without_a_relevant_tag_are_none(evaluate, tmp_path):
-  row = {
-    "protocol": "p",
-    "image/key": "1",
-    "language": "zh",
-    "rater": "x",
-    "system": "A",
-    "tag": "t",
-    "relevance": 0,
-  }
-  found = evaluate([row])
+  row = {"protocol": "p", "image/key": "1", "language": "zh", "rater": "x"}
+  found = evaluate([{**row, "system": "A", "tag": "t", "relevance": 0}])
   assert found.tags[0].precision is None and found.tags[0].without == 1
   found.write(tmp_path / "out")
   assert json.loads((tmp_path / "out/rubric.json").read_text())["tags"][0]["f"] is None

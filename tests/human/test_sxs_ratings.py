@@ -1,10 +1,10 @@
 """Files of side-by-side ratings: CSV and JSONL, values and errors."""
 
-import csv
 import json
 
 import pytest
 
+from tests.make import files
 from xmcap.errors import UsageError
 from xmcap.human import sxs
 
@@ -12,17 +12,13 @@ _ROW = {"image/key": "k1", "language": "en", "rater": "r1", "left": "A", "right"
 
 
 def _read(tmp_path, *rows, name="ratings.jsonl"):
-  path = tmp_path / name
-  lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
-  path.write_bytes(b"\n".join(lines) + b"\n")
-  return sxs.read(path)
+  return sxs.read(
+    files.lines(tmp_path / name, *(row if isinstance(row, str) else json.dumps(row) for row in rows))
+  )
 
 
 def test_sxs_ratings_in_csv_and_jsonl_are_equal(tmp_path):
-  with open(tmp_path / "ratings.csv", "w", newline="", encoding="utf-8") as file:
-    writer = csv.DictWriter(file, [*_ROW, "comment"])
-    writer.writeheader()
-    writer.writerow({**_ROW, "comment": "blurred, dark"})
+  files.csv(tmp_path / "ratings.csv", [*_ROW, "comment"], [*_ROW.values(), "blurred, dark"])
   assert sxs.read(tmp_path / "ratings.csv") == _read(tmp_path, {**_ROW, "seconds": 12})
   assert sxs.read(tmp_path / "ratings.csv")[0] == sxs.SxsRating("k1", "en", "r1", "A", "B", 2)
 
@@ -31,8 +27,7 @@ def test_sxs_ratings_ties_of_equal_captions_are_read(tmp_path):
   row = {**_ROW, "rater": "", "rating": 0, "equal_captions": True}
   (tie,) = _read(tmp_path, row)
   assert tie == sxs.SxsRating("k1", "en", "", "A", "B", 0, equal=True)
-  text = f"{','.join(row)}\n{','.join(map(str, row.values()))}\n"
-  (tmp_path / "ratings.csv").write_text(text)
+  files.csv(tmp_path / "ratings.csv", row, row.values())
   assert sxs.read(tmp_path / "ratings.csv") == [tie]
   with pytest.raises(UsageError, match="line 1: 'rating' is 2, but the captions are equal; rate them 0"):
     _read(tmp_path, {**row, "rating": 2})
@@ -114,7 +109,7 @@ def test_sxs_ratings_refuse_a_repeated_pair_on_either_side(tmp_path):
     _read(tmp_path, _ROW, {**_ROW, "language": "de"}, {**_ROW, "left": "B", "right": "A"})
 
 
-@pytest.mark.parametrize("rows, message", [((), "no rating"), ((b'{"image/key": ',), "line 1: broken JSON")])
+@pytest.mark.parametrize("rows, message", [((), "no rating"), (('{"image/key": ',), "line 1: broken JSON")])
 def test_sxs_ratings_empty_and_broken_files_are_refused(tmp_path, rows, message):
   with pytest.raises(UsageError, match=message):
     _read(tmp_path, *rows)

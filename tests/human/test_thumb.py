@@ -1,12 +1,12 @@
 """THumB's Tables 2 and 3, Figure 2, and agreement."""
 
 import csv
-import json
 import pathlib
 import xml.etree.ElementTree
 
 import pytest
 
+from tests.make import files
 from xmcap.human import thumb, thumb_ratings
 
 _SHARED = pathlib.Path(__file__).parents[3] / "shared"
@@ -27,11 +27,10 @@ def _published(name):
 
 def _ratings(tmp_path, *rows):
   """Reads ratings given as (system, image, P, R) and, where wanted, annotator."""
-  path = tmp_path / "ratings.jsonl"
   names = ("SYS", "seg_id", "P", "R", "annotator")
   rest = {"hyp": "a dog", "Fl": 0, "Inc": 0, "Con": 0}
-  path.write_text("".join(json.dumps({**dict(zip(names, row, strict=False)), **rest}) + "\n" for row in rows))
-  return thumb_ratings.read(path)
+  lines = ({**dict(zip(names, row, strict=False)), **rest} for row in rows)
+  return thumb_ratings.read(files.jsonl(tmp_path / "ratings.jsonl", *lines))
 
 
 def test_thumb_table_2_means_equal_the_paper(released):

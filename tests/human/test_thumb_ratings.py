@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.make import files
 from xmcap.errors import UsageError
 from xmcap.human import thumb_ratings
 
@@ -14,9 +15,7 @@ _ROW = {
 
 
 def _write(tmp_path, *rows, name="ratings.jsonl"):
-  path = tmp_path / name
-  path.write_bytes(b"".join((r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in rows))
-  return path
+  return files.lines(tmp_path / name, *(row if isinstance(row, str) else json.dumps(row) for row in rows))
 
 
 def _read(tmp_path, *rows, **options):
@@ -99,7 +98,7 @@ def test_thumb_ratings_every_field_is_required(tmp_path, name):
     ({**_ROW, "annotator": "x"}, "line 2: some lines have 'annotator' and others do not"),
     ({**_ROW, "language": "en", "seg_id": "2"}, "line 2: some lines have 'language' and others do not"),
     ({**_ROW, "seg_id": "2", "SYS": "B"}, r"'A' has no rating for 1 of 2 images \(2\)"),
-    (b"{", "line 2: broken JSON"),
+    ("{", "line 2: broken JSON"),
   ],
 )
 def test_thumb_ratings_inconsistent_lines_are_refused(tmp_path, second, message):
@@ -107,14 +106,9 @@ def test_thumb_ratings_inconsistent_lines_are_refused(tmp_path, second, message)
     _read(tmp_path, _ROW, second)
 
 
-def test_thumb_ratings_of_different_captions_are_refused(tmp_path):
-  with pytest.raises(
-    UsageError, match="line 2: the caption of 'A' for image '1' differs from an earlier line"
-  ):
+def test_thumb_ratings_of_different_captions_and_empty_files_are_refused(tmp_path):
+  with pytest.raises(UsageError, match="line 2: the caption of 'A' for image '1' differs from an earlier"):
     _read(tmp_path, {**_ROW, "annotator": "x"}, {**_ROW, "annotator": "y", "hyp": "a cat"})
-
-
-def test_thumb_ratings_empty_file_is_refused(tmp_path):
   with pytest.raises(UsageError, match="contains no ratings; each line must have SYS"):
     _read(tmp_path)
 
@@ -141,7 +135,7 @@ def test_thumb_references_are_read_in_thumb_and_xm3600_layouts(tmp_path):
     ),
     (({"seg_id": "2", "refs": ["a"]},), r"1 of 1 rated images have no references \(1\)"),
     (({"image/key": "1", "en": {"caption": []}},), "1 of 1 rated images have no references"),
-    ((b"{",), "line 1"),
+    (("{",), "line 1"),
     ((), "no image"),
   ],
 )

@@ -2,11 +2,13 @@
 
 import dataclasses
 import pathlib
+import types
 
 import pytest
 
 from tests.launch import stubs
 from tests.launch.fake_cloud import Cloud
+from xmcap.launch import runner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,8 @@ def make(tmp_path, monkeypatch):
 
   def cloud(body: str, workers: int = 2) -> Cloud:
     made.append(Cloud(tmp_path, workers, body))
-    monkeypatch.setenv("PATH", f"{made[-1].bin}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(runner, "subprocess", types.SimpleNamespace(run=made[-1].gcloud, DEVNULL=None))
     return made[-1]
 
   yield cloud

@@ -1,10 +1,16 @@
-"""A Google Cloud of one folder: a `gcloud` whose workers are folders, where the commands sent by ssh really run."""
+"""A Google Cloud of one folder: its workers are folders, where the commands that gcloud sends by ssh really run.
+
+The launcher's gcloud is a function here; tests/launch/test_hostile.py has a program, which records its arguments.
+"""
 
 import contextlib
 import json
 import os
 import pathlib
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,58 +22,17 @@ from xmcap.launch.package import Package
 
 VM = TpuVm("bb", "my-project", "us-central2-b", "v4-16")
 
-# What the program does. `cloud` holds: state, calls, worker-N/ (their home folders), refuse (verbs that fail now).
-_GCLOUD = """#!{python} -SEI
-import json, os, pathlib, shutil, subprocess, sys
-cloud = pathlib.Path({cloud!r})
-words = sys.argv[1:]
-if words[0] in ("storage", "secrets"):
-  if words[0] == "secrets":
-    print("of the manager: " + " ".join(words[3:-1]))
-  elif words[1] == "cp":
-    target = pathlib.Path({bucket!r}, words[-1].removeprefix("gs://"))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(words[-2], target)
-  sys.exit()
-kind, verb, name = words[2:5] if words[3] != "scp" else (words[2], words[3], words[5])
-options = dict(word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word)
-with open(cloud / "calls", "a") as file:
-  file.write(json.dumps([kind, verb, options]) + "\\n")
-if verb in (cloud / "refuse").read_text().split():
-  sys.exit("ERROR: (gcloud) the stub refuses")
-state = (cloud / "state").read_text()
-workers = sorted(cloud.glob("worker-*"))
-if verb == "create":
-  for index in range({workers}):
-    (cloud / f"worker-{{index}}").mkdir()
-  (cloud / "state").write_text("READY")
-  (cloud / "kind").write_text(kind)
-elif verb == "describe":
-  # A node that was created directly has no queued resource; a queued resource has a node.
-  if state == "ABSENT" or (kind == "queued-resources" and (cloud / "kind").read_text() != kind):
-    sys.exit("ERROR: (gcloud) NOT_FOUND: Resource 'x' was not found\\n- details")
-  if options["format"].startswith("value(createTime"):
-    print((cloud / "created").read_text())
-    sys.exit()
-  active = kind == "queued-resources" and state in ("READY", "PREEMPTED")
-  print("ACTIVE" if active else state)
-elif verb == "delete":
-  for worker in workers:
-    shutil.rmtree(worker)
-  (cloud / "state").write_text("ABSENT")
-elif state != "READY":
-  sys.exit("ERROR: (gcloud) the TPU is in an unusable state")
-elif verb == "scp":
-  for worker in workers:
-    shutil.copy(words[4], worker / words[5].partition(":")[2])
-elif verb == "ssh":
-  chosen = workers if options["worker"] == "all" else [workers[int(options["worker"])]]
-  environment = dict(os.environ, PATH={path!r} + ":" + os.environ["PATH"])
-  codes = [
-    subprocess.run(["bash", "-c", options["command"]], env=dict(environment, HOME=str(worker))).returncode
-    for worker in chosen
-  ]
-  sys.exit(next((code for code in codes if code), 0))
+# The gcloud of the workers, which reads secrets and copies logs to buckets.
+_GCLOUD = """#!/bin/bash
+case "$1 $2" in
+  "secrets versions") shift 3; echo "of the manager: ${{*:1:$#-1}}" ;;
+  "storage cp")
+    target={bucket}/${{@: -1}}
+    target=${{target/gs:\\/\\//}}
+    mkdir -p "$(dirname "$target")"
+    cp "${{@: -2:1}}" "$target"
+    ;;
+esac
 """
 
 # Makes the virtual environment whose xmcap is the test's.
@@ -87,8 +52,15 @@ esac
 """
 
 
+class _Refused(Exception):
+  """What gcloud says on standard error before it ends with 1."""
+
+
 class Cloud:
-  """The folder and what a test does to it."""
+  """The folder and what a test does to it.
+
+  `cloud` holds: state, kind, calls, worker-N/ (their home folders), refuse (verbs that fail now).
+  """
 
   def __init__(self, folder: pathlib.Path, workers: int, body: str):
     """Args:
@@ -98,19 +70,81 @@ class Cloud:
     """
     self.workers = workers
     self.folder = folder / "cloud"
-    self.bin = folder / "bin"
     self.bucket = folder / "bucket"
-    for path in (self.folder, self.bin, self.bucket):
+    for path in (self.folder, self.bucket):
       path.mkdir()
     self.set("state", "ABSENT")
     self.set("refuse", "")
     self.set("kind", "tpu-vm")
     values = {"python": sys.executable, "cloud": str(self.folder), "workers": workers}
     values["lock"] = scripts.folder() / "requirements.lock"
-    path = folder / "path"
+    self._path = path = folder / "path"
     xmcap = stubs.program(path / "xmcap", _XMCAP.format(bucket=str(self.bucket), **values) + body)
     stubs.program(path / "uv", _UV.format(xmcap=xmcap, **values))
-    stubs.program(self.bin / "gcloud", _GCLOUD.format(path=str(path), bucket=str(self.bucket), **values))
+    stubs.program(path / "gcloud", _GCLOUD.format(bucket=shlex.quote(str(self.bucket))))
+
+  def gcloud(
+    self, argv: Sequence[str], capture_output: bool = False, **_
+  ) -> subprocess.CompletedProcess[bytes]:
+    """Stands for the launcher's `subprocess.run`."""
+    assert argv[0] == "gcloud", argv
+    try:
+      code, out = self._answer(argv[1:], capture_output)
+      error = b""
+    except _Refused as refusal:
+      code, out, error = 1, b"", f"{refusal}\n".encode()
+    if not capture_output:
+      sys.stdout.write(out.decode())
+      sys.stderr.write(error.decode())
+    return subprocess.CompletedProcess(argv, code, out, error)
+
+  def _answer(self, words: Sequence[str], captured: bool) -> tuple[int, bytes]:
+    kind, verb = words[2:4]
+    options = dict(word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word)
+    with open(self.folder / "calls", "a") as file:
+      file.write(json.dumps([kind, verb, options]) + "\n")
+    if verb in (self.folder / "refuse").read_text().split():
+      raise _Refused("ERROR: (gcloud) the stub refuses")
+    state = (self.folder / "state").read_text()
+    workers = sorted(self.folder.glob("worker-*"))
+    if verb == "describe":
+      # A node that was created directly has no queued resource; a queued resource has a node.
+      other = kind == "queued-resources" and (self.folder / "kind").read_text() != kind
+      if state == "ABSENT" or other:
+        raise _Refused("ERROR: (gcloud) NOT_FOUND: Resource 'x' was not found\n- details")
+      if options["format"].startswith("value(createTime"):
+        return 0, (self.folder / "created").read_bytes()
+      active = kind == "queued-resources" and state in ("READY", "PREEMPTED")
+      return 0, b"ACTIVE" if active else state.encode()
+    if verb == "create":
+      for index in range(self.workers):
+        (self.folder / f"worker-{index}").mkdir()
+      self.set("state", "READY")
+      self.set("kind", kind)
+    elif verb == "delete":
+      for worker in workers:
+        shutil.rmtree(worker)
+      self.set("state", "ABSENT")
+    elif state != "READY":
+      raise _Refused("ERROR: (gcloud) the TPU is in an unusable state")
+    elif verb == "scp":
+      for worker in workers:
+        shutil.copy(words[4], worker / words[5].partition(":")[2])
+    elif verb == "ssh":
+      chosen = workers if options["worker"] == "all" else [workers[int(options["worker"])]]
+      return self._ssh(chosen, options["command"], captured)
+    return 0, b""
+
+  def _ssh(self, workers: Sequence[pathlib.Path], command: str, captured: bool) -> tuple[int, bytes]:
+    environment = {**os.environ, "PATH": f"{self._path}:{os.environ['PATH']}"}
+    answers = [
+      subprocess.run(
+        ["bash", "-c", command], env={**environment, "HOME": str(worker)}, capture_output=captured
+      )
+      for worker in workers
+    ]
+    code = next((answer.returncode for answer in answers if answer.returncode), 0)
+    return code, b"".join(answer.stdout for answer in answers) if captured else b""
 
   def run(
     self,
@@ -127,7 +161,7 @@ class Cloud:
     waiting = list(events)
 
     def sleep(_):
-      time.sleep(0.05)
+      time.sleep(0.1)
       if waiting:
         waiting.pop(0)(self)
 
@@ -149,7 +183,7 @@ class Cloud:
 
   def wait_for_start(self) -> None:
     """Waits until xmcap has begun on all workers."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not all(self.attempts(worker) for worker in range(self.workers)):
       assert time.monotonic() < end, "xmcap did not start"
       time.sleep(0.02)

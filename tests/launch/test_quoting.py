@@ -30,7 +30,7 @@ def _words_of_bash(text: str) -> list[str]:
 
 @pytest.mark.parametrize("quote", [quoting.words, quoting.shown, quoting.xpk_words])
 def test_quoted_words_round_trip_in_bash(quote):
-  @settings(max_examples=60, deadline=None)
+  @settings(max_examples=20, deadline=None)
   @given(_ARGUMENTS)
   @example(HOSTILE)
   @example([f"--command={text}" for text in HOSTILE])

@@ -29,17 +29,12 @@ def test_tpu_vm_run_creates_installs_and_finishes(make, capsys):
   assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
 
 
-def test_tpu_vm_gcloud_calls_have_project_and_zone(make):
-  cloud = make("")
-  cloud.run()
-  for _, _, options in cloud.calls():
-    assert (options["project"], options["zone"]) == ("my-project", "us-central2-b")
-
-
 def test_tpu_vm_run_uses_an_existing_slice(make):
   cloud = make("")
   cloud.run()
   cloud.run()
+  for _, _, options in cloud.calls():
+    assert (options["project"], options["zone"]) == ("my-project", "us-central2-b")
   assert _verbs(cloud) == ["create"] and cloud.attempts() == 2
   # The same package is not installed again.
   assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
@@ -59,23 +54,14 @@ def test_tpu_vm_follows_a_run_in_progress(make):
   assert cloud.attempts(0) == cloud.attempts(1) == 1
 
 
-def test_tpu_vm_copies_and_installs_a_wheel(make, tmp_path):
-  wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
-  wheel.write_bytes(b"first")
-  cloud = make("")
-  cloud.run(package=str(wheel))
-  assert (cloud.folder / "packages").read_text().splitlines() == [
-    str(cloud.folder / f"worker-{index}" / wheel.name) for index in (0, 1)
-  ]
-
-
-def test_tpu_vm_reinstalls_a_changed_wheel(make, tmp_path):
+def test_tpu_vm_copies_and_installs_a_wheel_and_a_changed_one(make, tmp_path):
   wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
   cloud = make("")
   for content in (b"first", b"second"):
     wheel.write_bytes(content)
     cloud.run(package=str(wheel))
-  assert len((cloud.folder / "packages").read_text().splitlines()) == 4
+  installed = [str(cloud.folder / f"worker-{index}" / wheel.name) for index in (0, 1)]
+  assert (cloud.folder / "packages").read_text().splitlines() == 2 * installed
 
 
 def test_tpu_vm_restarts_on_the_same_slice_after_exit_code_75(make, capsys):
@@ -83,10 +69,8 @@ def test_tpu_vm_restarts_on_the_same_slice_after_exit_code_75(make, capsys):
   cloud.run()
   assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
   # Each line of the log once, though the log goes on.
-  assert [line[:18] for line in capsys.readouterr().out.splitlines()] == [
-    "worker 0 attempt 0",
-    "worker 0 attempt 1",
-  ]
+  logged = [line[:18] for line in capsys.readouterr().out.splitlines()]
+  assert logged == ["worker 0 attempt 0", "worker 0 attempt 1"]
 
 
 def test_tpu_vm_recreates_a_preempted_slice(make):
@@ -166,9 +150,8 @@ def test_tpu_vm_first_gcloud_create_error_ends_the_command(make):
 def test_tpu_vm_gcloud_describe_error_is_one_line(make):
   cloud = make("")
   cloud.set("refuse", "describe")
-  with pytest.raises(
-    XmcapError, match="gcloud cannot tell the state of bb: ERROR: .gcloud. the stub refuses"
-  ):
+  refusal = "gcloud cannot tell the state of bb: ERROR: .gcloud. the stub refuses"
+  with pytest.raises(XmcapError, match=refusal):
     cloud.run()
 
 

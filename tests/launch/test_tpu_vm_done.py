@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from tests.launch.fake_cloud import VM, Cloud
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import gcloud, scripts, tpu_vm
 from xmcap.launch.gcloud import Slice, TpuVm
@@ -92,9 +92,7 @@ def test_tpu_vm_worker_log_is_copied_before_deletion(make):
   cloud.run(logs="gs://my-bucket/run/logs", restart=1, delete_when_done="finished")
   (log,) = (cloud.bucket / "my-bucket/run/logs").iterdir()
   lines = log.read_text().splitlines()
-  assert [line for line in lines if line == "its stack"] == [
-    "its stack"
-  ] * 2 and "attempt 1" in log.read_text()
+  assert lines.count("its stack") == 2 and "attempt 1" in log.read_text()
 
 
 def test_tpu_vm_log_is_copied_during_the_run():
@@ -148,31 +146,19 @@ def test_tpu_vm_refuses_invalid_secrets(options, message):
   assert "hunter2" not in str(error.value)
 
 
-def test_launch_refuses_a_secret_in_a_variable(capsys):
-  where = [
-    "launch",
-    "tpu-vm",
-    "--name=bb",
-    "--project=p",
-    "--zone=z",
-    "--accelerator_type=v4-8",
-    "--install=x",
-  ]
-  assert cli.main([*where, "--dry_run", "--env=WANDB_API_KEY=hunter2", "--", "train"]) == 2
-  printed = capsys.readouterr().err
-  assert "--secret=WANDB_API_KEY=FILE" in printed and "hunter2" not in printed
+def test_launch_refuses_a_secret_in_a_variable():
+  slice_options = ["--name=bb", "--project=p", "--zone=z", "--accelerator_type=v4-8", "--install=x"]
+  secret = ["--dry_run", "--env=WANDB_API_KEY=hunter2", "--", "train"]
+  refused = xmcap("launch", "tpu-vm", *slice_options, *secret).refused("--secret=WANDB_API_KEY=FILE")
+  assert "hunter2" not in refused.err
 
 
 # ---- gcloud's own options, price, types -----------------------------------------------------------
 
 
 def test_tpu_vm_gcloud_track():
-  assert TpuVm("bb", "p", "z", "v4-16", gcloud_track="alpha").create()[:4] == [
-    "gcloud",
-    "alpha",
-    "compute",
-    "tpus",
-  ]
+  created = TpuVm("bb", "p", "z", "v4-16", gcloud_track="alpha").create()
+  assert created[:4] == ["gcloud", "alpha", "compute", "tpus"]
 
 
 def test_tpu_vm_gcloud_options_are_passed_through():

@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping
 
 from xmcap import cli
 
-_PRELOADED = ("jax", "flax", "optax", "orbax.checkpoint", "tensorflow", "seqio", "xmcap.cli")
+_PRELOADED = (
+  "jax",
+  "flax",
+  "optax",
+  "orbax.checkpoint",
+  "tensorflow",
+  "seqio",
+  "xmcap.cli",
+  "xmcap.serving.app",
+)
 _TIMEOUT = 600  # seconds, on a busy machine
 
 
@@ -70,7 +79,7 @@ def forked(
   assert not any(name.startswith("JAX_") for name in environment or {}), environment
   with tempfile.TemporaryDirectory() as outputs:
     paths = [pathlib.Path(outputs, name) for name in ("out", "err")]
-    child = _forkserver().Process(
+    child = forkserver().Process(
       target=_child,
       args=(program, arguments, {**os.environ, **(environment or {})}, folder or os.getcwd(), paths),
     )
@@ -90,7 +99,8 @@ def xmcap_forked(*argv: object, **options) -> Result:
 
 
 @functools.cache
-def _forkserver():
+def forkserver():
+  """Returns the `multiprocessing` context whose processes have the large libraries."""
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload([*_PRELOADED, __name__])
   return context

@@ -39,9 +39,13 @@ from xmcap import cli, configuration
 from xmcap.commands import base, launch_checks
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 SHELL = ("", "sh", "bash", "console")
 NO_CODE = ("text", "csv", "mermaid")
+PAGES = [
+  page
+  for page in sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+  if any(block.language not in NO_CODE for block in blocks.of_page(page))
+]
 WAYS = ("run", "run without output", "full", "parse", "syntax")
 
 RUN = {"score", "compare", "human", "caption", "convert", "runs", "check", "show", "stats", "index"}

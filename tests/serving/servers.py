@@ -1,16 +1,15 @@
 """Servers in processes of their own, and what is sent to them.
 
-`python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
-language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
-`own`, `chosen` and `known` as in `ServedModel`, `descriptors`, the limit of open files, `by_hand`, by which each
-program is compiled only when a line comes from stdin, as is the captioner loaded, and `broken`, an error of loading.
+`fake(delay, **options)` serves a captioner that takes `delay` seconds for a call and says in which language, from which
+colour, and in a call of how many pictures. Options: fields of `Limits` and `Batching`, `own`, `chosen` and `known` as
+in `ServedModel`, `descriptors`, the limit of open files, `by_hand`, by which each program is compiled only when a line
+comes from stdin, as is the captioner loaded, and `broken`, an error of loading.
 """
 
 import contextlib
 import ctypes
 import dataclasses
 import http.client
-import io
 import json
 import os
 import re
@@ -24,9 +23,9 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
-from PIL import Image
 
 from tests import sessions
+from tests.make import command, images
 
 SIZE = 8
 
@@ -91,7 +90,7 @@ class Running:
   def __init__(self, process, address, said):
     self.process, self.address, self.said = process, address, said
 
-  def connect(self, timeout=60):
+  def connect(self, timeout=120):
     place = urlsplit(self.address)
     return http.client.HTTPConnection(place.hostname, place.port, timeout=timeout)
 
@@ -117,9 +116,58 @@ class Running:
     return float(found[1]) if found else 0.0
 
 
+class Forked:
+  """A forked process, with those methods of `subprocess.Popen` that the tests of servers use."""
+
+  def __init__(self, program, *arguments):
+    context = command.forkserver()
+    stdin, to_stdin = context.Pipe(duplex=False)
+    from_stderr, stderr = context.Pipe(duplex=False)
+    self._process = context.Process(target=_session, args=(stdin, stderr, program, arguments))
+    self._process.start()
+    stdin.close()
+    stderr.close()
+    self.stdin, self.stderr = (
+      os.fdopen(os.dup(pipe.fileno()), mode, encoding="utf-8")
+      for pipe, mode in ((to_stdin, "w"), (from_stderr, "r"))
+    )
+    to_stdin.close()
+    from_stderr.close()
+    self.kill, self.terminate = self._process.kill, self._process.terminate
+
+  def send_signal(self, number):
+    os.kill(self._process.pid, number)
+
+  def poll(self):
+    return self._process.exitcode
+
+  def wait(self, timeout=None):
+    self._process.join(timeout)
+    if self._process.is_alive():
+      raise subprocess.TimeoutExpired("the server", timeout)
+    return self._process.exitcode
+
+  def communicate(self, timeout=None):
+    self.wait(timeout)
+    said = "" if self.stderr.closed else self.stderr.read()
+    self.stdin.close()
+    self.stderr.close()
+    return "", said
+
+
+def _session(stdin, stderr, program, arguments):
+  """Runs a program in a session of its own with other standard streams."""
+  os.setsid()
+  os.dup2(stdin.fileno(), 0)
+  os.dup2(stderr.fileno(), 2)
+  sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+  stdin.close()
+  stderr.close()
+  program(*arguments)
+
+
 @contextlib.contextmanager
-def _running(*arguments, until="ready", **environment):
-  process = sessions.start(*arguments, stdin=subprocess.PIPE, env=os.environ | environment)
+def _running(process, until):
   lines = []
   try:
     for line in process.stderr:
@@ -136,19 +184,18 @@ def _running(*arguments, until="ready", **environment):
 
 def fake(delay=0.0, until="ready", **options):
   """A server of the fake captioner, which is `ready`, or `open` only."""
-  return _running("-m", "tests.serving.servers", delay, json.dumps(options), until=until)
+  return _running(Forked(_serve, delay, options), until)
 
 
 def real(model_dir, *options, until="ready"):
   """`xmcap serve` of a model folder."""
-  return _running("-m", "xmcap.cli", "serve", f"--model_dir={model_dir}", "--port=0", *options, until=until)
+  arguments = ["serve", f"--model_dir={model_dir}", "--port=0", *options]
+  return _running(sessions.start("-m", "xmcap.cli", *arguments, stdin=subprocess.PIPE), until)
 
 
 def picture(colour=99, size=(24, 24), format="PNG"):
   """The file of a picture of one grey."""
-  data = io.BytesIO()
-  Image.new("RGB", size, (colour, colour, colour)).save(data, format)
-  return data.getvalue()
+  return images.plain(colour, size, format)
 
 
 def _serve(delay, options):
@@ -191,7 +238,3 @@ def _serve(delay, options):
 
   where = server.address(bound)
   server.run(app, service, bound, load, lambda: say(f"{where} is open"), lambda: say(f"{where} is ready"))
-
-
-if __name__ == "__main__":
-  _serve(float(sys.argv[1]), json.loads(sys.argv[2]))

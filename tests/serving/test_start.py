@@ -103,12 +103,12 @@ def test_signal_during_startup_answers_pending_requests(number):
       server.process.send_signal(number)
       assert answer(server, connection).json["captions"] == {"en": "en 50 1 greedily"}
     server.go_on()
-    assert server.process.wait(30) == 0
+    assert server.process.wait(120) == 0
     assert "Traceback" not in server.process.stderr.read()
 
 
 def test_damaged_checkpoint_ends_the_server_with_an_error():
   with servers.fake(**BY_HAND, broken="the checkpoint is damaged") as server:
     server.go_on()
-    assert server.process.wait(30) != 0
+    assert server.process.wait(120) != 0
     assert "UsageError: the checkpoint is damaged" in server.process.stderr.read()

@@ -1,7 +1,6 @@
-"""Speed and size of a large report (a third of XM3600's images, all languages) in Chromium."""
+"""A large report of all languages in Chromium: its size, and how it opens and changes."""
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -13,16 +12,13 @@ from xmcap.scoring import Result, Statistics, Table
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.tokenizers.words import CaptionWords
 
-_IMAGES = 1200
-_SECONDS = 240.0  # on a busy machine; an idle one takes less than one
-_MEGABYTES = 14
+_BYTES_PER_IMAGE = 12_500
 
 
-@pytest.fixture(scope="module")
-def systems():
+def _systems(images):
   """Two systems with random captions of ten words and random scores."""
   rng, numbers = random.Random(0), np.random.default_rng(0)
-  keys = tuple(f"{i:016x}" for i in range(_IMAGES))
+  keys = tuple(f"{i:016x}" for i in range(images))
   codes = list(languages.LANGUAGES)
   vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(3000)]
 
@@ -38,8 +34,7 @@ def systems():
   for name in ("ours", "theirs"):
     predictions = captions()
     scores = {
-      code: Statistics(keys, {"cider_d": numbers.gamma(1.0, 0.5, (_IMAGES, 1))}, 2 * _IMAGES)
-      for code in codes
+      code: Statistics(keys, {"cider_d": numbers.gamma(1.0, 0.5, (images, 1))}, 2 * images) for code in codes
     }
     words = {
       code: Tokenized(
@@ -55,22 +50,19 @@ def systems():
   return results
 
 
-@pytest.mark.slow
-def test_large_report_opens_and_responds_quickly(page, tmp_path, systems):
+# A third of XM3600's images.
+@pytest.mark.parametrize("images", [120, pytest.param(1200, marks=pytest.mark.full)])
+def test_large_report_is_compressed_and_opens(page, tmp_path, images):
   path = tmp_path / "r.html"
-  report.write_report(path, systems)
-  assert path.stat().st_size < _MEGABYTES * 2**20
-  started = time.monotonic()
+  report.write_report(path, _systems(images))
+  assert path.stat().st_size < 500_000 + images * _BYTES_PER_IMAGE
   page.goto(path.as_uri())
   page.locator(".card").first.wait_for()
-  assert time.monotonic() - started < _SECONDS
   assert page.locator("#heat tbody td").count() == 37 * 37
   for code, change in (
     ("th", {"language": "th"}),
     ("zh", {"language": "zh", "order": "differ-1"}),
     ("zh", {"text": "ab"}),
   ):
-    started = time.monotonic()
     page.evaluate("(change) => update(change)", change)
-    assert time.monotonic() - started < _SECONDS / 2
     assert page.locator(".card .caption").first.get_attribute("lang") == code

@@ -80,67 +80,59 @@ def many():
   return score(references, predictions, metrics=metrics, keep=("words",), health=True, title="t" * 70)
 
 
-@pytest.fixture(params=_WIDTHS)
-def shown(request, page, opened):
-  """Opens a report at a width; returns the page."""
-  page.set_viewport_size({"width": request.param, "height": 900})
-  return opened
+def _at_widths(page):
+  for width in _WIDTHS:
+    page.set_viewport_size({"width": width, "height": 900})
+    yield width
 
 
 def _check(page):
-  for family in browser.FAMILIES:
-    browser.set_font(page, family)
-    found = page.evaluate(_OVERFLOWING)
-    assert not found, (family, found)
-    found = page.evaluate(_OVERLAPPING)
-    assert not found, (family, found)
+  for width in _at_widths(page):
+    for family in browser.FAMILIES:
+      browser.set_font(page, family)
+      for fault in (_OVERFLOWING, _OVERLAPPING):
+        assert page.evaluate(fault) == [], (width, family)
 
 
-def test_report_layout_with_baselines_has_no_overflow(shown, many):
+def test_report_layout_with_baselines_has_no_overflow(opened, many):
   others = {name: many.table for name in ("most frequent caption", "nearest picture")}
   beside = {"an earlier run with a long title (CIDEr-D)": {"en": 0.5}}
   held = dataclasses.replace(many, table=dataclasses.replace(many.table, beside=beside))
-  page = shown({"these captions": held}, baselines=others)
-  _check(page)
+  _check(opened({"these captions": held}, baselines=others))
 
 
-def test_report_tables_have_rounded_corners(shown, bare):
-  page = shown({"these captions": bare}, baselines={"nearest picture": bare.table})
-  assert page.locator(".sheet > .sortable").count() == 2 and page.evaluate(_SQUARE) == []
+def test_report_tables_have_rounded_corners(opened, bare):
+  page = opened({"these captions": bare}, baselines={"nearest picture": bare.table})
+  for _ in _at_widths(page):
+    assert page.locator(".sheet > .sortable").count() == 2 and page.evaluate(_SQUARE) == []
 
 
-def test_report_question_marks_stay_on_the_line_of_their_label(shown, ours):
-  page = shown({"these captions": ours}, baselines={"nearest picture": ours.table})
-  assert page.locator(".tile .about").count() == 3
-  for mark in page.locator(".tile .about").all():
-    name, link = mark.locator("xpath=..").locator("bdi").bounding_box(), mark.bounding_box()
-    assert abs(name["y"] + name["height"] / 2 - link["y"] - link["height"] / 2) < 8
+def test_report_question_marks_stay_on_the_line_of_their_label(opened, ours):
+  page = opened({"these captions": ours}, baselines={"nearest picture": ours.table})
+  for _ in _at_widths(page):
+    assert page.locator(".tile .about").count() == 3
+    for mark in page.locator(".tile .about").all():
+      name, link = mark.locator("xpath=..").locator("bdi").bounding_box(), mark.bounding_box()
+      assert abs(name["y"] + name["height"] / 2 - link["y"] - link["height"] / 2) < 8
 
 
-def test_report_layout_with_long_system_names_has_no_overflow(shown, ours, theirs):
+def test_report_layout_with_long_system_names_has_no_overflow(opened, ours, theirs):
   systems = {
     "a-run-with-an-unbroken-name-of-many-characters": ours,
     "runs/2026/another run, with words": theirs,
   }
-  _check(shown(systems, comparison=compare(systems, resamples=20)))
+  _check(opened(systems, comparison=compare(systems, resamples=20)))
 
 
-def test_report_scores_with_two_baselines_fit_a_wide_screen(page, shown, many):
-  if page.viewport_size["width"] < 1300:
-    pytest.skip("a phone scrolls")
-  shown(
+def test_report_of_36_languages_fits_a_wide_screen_and_keeps_its_headings_in_view(page, opened, many):
+  page.set_viewport_size({"width": 1300, "height": 900})
+  opened(
     {"these captions": many}, baselines={"most frequent caption": many.table, "nearest picture": many.table}
   )
   for family in browser.FAMILIES:
     browser.set_font(page, family)
     box = page.locator("#scores")
     assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0, family
-
-
-def test_report_sticky_header_row_stays_below_the_contents(page, shown, many):
-  if page.viewport_size["width"] < 1300:
-    pytest.skip("on a phone the table scrolls sideways, and its first row goes with the page")
-  shown({"these captions": many}, baselines={"nearest picture": many.table})
   page.locator("#scores tbody tr:nth-child(20)").evaluate("(row) => row.scrollIntoView()")
   contents = page.locator(".contents").bounding_box()
   heading = page.locator("#scores thead th:last-child").bounding_box()
@@ -148,12 +140,8 @@ def test_report_sticky_header_row_stays_below_the_contents(page, shown, many):
   # What scrolls passes under it.
   place = [heading["x"] + heading["width"] / 2, heading["y"] + heading["height"] / 2]
   assert page.evaluate("([x, y]) => document.elementFromPoint(x, y).closest('thead') !== null", place)
-
-
-def test_report_sticky_first_column_stays_in_view(page, shown, many):
-  if page.viewport_size["width"] > 400:
-    pytest.skip("a wide screen does not scroll")
-  shown({"these captions": many}, baselines={"nearest picture": many.table})
+  # On a phone the table scrolls sideways, and its first row goes with the page.
+  page.set_viewport_size({"width": 400, "height": 900})
   page.locator("#scores").evaluate("(box) => { box.scrollLeft = 300; }")
   box = page.locator("#scores").bounding_box()
   for selector in ("thead th:first-child", "tbody tr:nth-child(20) > :first-child"):
