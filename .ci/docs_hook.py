@@ -1,8 +1,8 @@
 """MkDocs' hook: pages that are made and not committed, pictures in four variants, Mermaid drawn at build time.
 
 `index.md` is the README. `gin_reference.md` and `commands.md` come from the code, `reference/` from its docstrings, and
-`benchmarks.md` gains the tables of all results.
-Names of gin configurables in code style, `Partitioning.fsdp`, lead to the reference of gin.
+`benchmarks.md` gains the tables of all results. Names of gin configurables in code style, `Partitioning.fsdp`, lead to
+the reference of gin.
 
 A page shows a picture by one line, `![what it shows](images/NAME.webp)`. Beside NAME lie the variants that
 `pictures.py` and `plots.py` make: `NAME-dark`, `NAME-400`, `NAME-400-dark`. The reader sees the one for the width of
