@@ -39,11 +39,11 @@ def their_features(folder, kind, images=IMAGES, field=None):
 @pytest.mark.parametrize(
   "kind, sizes",
   [
-    ("ViT", {}),
+    pytest.param("ViT", {}, marks=pytest.mark.full),
     ("ViT", {"num_attention_heads": 4, "layer_norm_eps": 1e-3, "hidden_act": "gelu_new"}),
-    ("CLIP", {}),
+    pytest.param("CLIP", {}, marks=pytest.mark.full),
     ("CLIP", {"hidden_act": "gelu", "layer_norm_eps": 1e-3, "num_hidden_layers": 3}),
-    ("Siglip", {}),
+    pytest.param("Siglip", {}, marks=pytest.mark.full),
     ("Siglip", {"num_attention_heads": 4, "intermediate_size": 40, "patch_size": 3}),
   ],
 )

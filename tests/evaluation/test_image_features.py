@@ -6,15 +6,16 @@ import socket
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.make import models
+from tests.make.command import xmcap
 from tests.make.models import DUAL_VIT as VIT
 from tests.make.tiny_corpus import NUM_PICTURES
 from tests.options import changed
-from xmcap.cli import main
 from xmcap.data import features, images, record_features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
@@ -42,11 +43,12 @@ def photos(tmp_path):
 
 
 def made(run, out, *options):
-  return main(["features", *changed([f"--model_dir={run[0]}", f"--out={out}"], [*map(str, options)])])
+  return xmcap("features", *changed([f"--model_dir={run[0]}", f"--out={out}"], [*map(str, options)]))
 
 
 def tokens(params, pixels, pool=VIT.pool):
-  return np.asarray(ViT(dataclasses.replace(VIT, pool=pool)).apply({"params": params}, np.stack(pixels)))
+  apply = jax.jit(ViT(dataclasses.replace(VIT, pool=pool)).apply)
+  return np.asarray(apply({"params": params}, np.stack(pixels)))
 
 
 def crops_by_hand(file):
@@ -65,7 +67,7 @@ def crops_by_hand(file):
 
 def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir):
   out = tmp_path / "f.safetensors"
-  assert made(run, out, f"--corpus={tiny_dir}") == 0
+  made(run, out, f"--corpus={tiny_dir}").succeeded()
   source = RecordSource(tiny_dir, "train")
   pixels = [images.load(record.image, "", SIDE) for record in source]
   found = record_features.of_source(out, source).vectors
@@ -75,7 +77,7 @@ def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir
 
 
 def test_ten_crops_as_a_big_file(run, tmp_path, photos):
-  assert made(run, tmp_path / "f", photos, "--crops=10", "--format=bigfile") == 0
+  made(run, tmp_path / "f", photos, "--crops=10", "--format=bigfile").succeeded()
   found = features.read(tmp_path / "f")
   assert found.keys == ("a", "b", "c")
   for key, vector in zip(*found, strict=True):
@@ -84,7 +86,7 @@ def test_ten_crops_as_a_big_file(run, tmp_path, photos):
 
 
 def test_the_mean_over_patch_tokens(run, tmp_path, photos):
-  assert made(run, tmp_path / "f.safetensors", photos / "a.png", "--vectors=mean") == 0
+  made(run, tmp_path / "f.safetensors", photos / "a.png", "--vectors=mean").succeeded()
   pixels = [images.load((photos / "a.png").read_bytes(), "", SIDE)]
   found = features.read(tmp_path / "f.safetensors").vectors
   np.testing.assert_allclose(found, tokens(run[1], pixels, "none").mean(1), atol=1e-5)
@@ -92,7 +94,7 @@ def test_the_mean_over_patch_tokens(run, tmp_path, photos):
 
 def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, monkeypatch):
   monkeypatch.setattr(image_features, "_PART", 2)
-  assert made(run, tmp_path / "whole.safetensors", photos) == 0
+  made(run, tmp_path / "whole.safetensors", photos).succeeded()
   compute, calls = image_features.ImageEncoder.__call__, []
 
   def stopped(self, pictures, *arguments):
@@ -103,15 +105,14 @@ def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, 
 
   monkeypatch.setattr(image_features.ImageEncoder, "__call__", stopped)
   out = tmp_path / "f.safetensors"
-  assert made(run, out, photos) == 130
-  assert made(run, out, photos) == 0
+  assert made(run, out, photos).code == 130
+  made(run, out, photos).succeeded()
   assert calls == [2, 1, 1]
   assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
 
 
 _SMALL_PARTS = """
 import sys
-from xmcap.cli import main
 from xmcap.errors import UsageError
 from xmcap.evaluation import image_features
 
@@ -138,14 +139,15 @@ def launched(run, out, *options):
   return [process.returncode for process in processes], "".join(said)
 
 
+@pytest.mark.full  # tests/evaluation/test_parts.py divides parts among processes
 @pytest.mark.slow
 def test_features_with_two_processes_equal_one(run, tmp_path, photos, monkeypatch):
   monkeypatch.setattr(image_features, "_PART", 1)
   one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
-  assert made(run, one, photos) == 0
+  made(run, one, photos).succeeded()
   whole = (photos / "b.png").read_bytes()
   (photos / "b.png").write_bytes(b"no picture")
-  assert made(run, two, photos) == 1
+  assert made(run, two, photos).code == 1
   assert [path.name for path in (tmp_path / "two.safetensors.parts").glob("*.npz")] == ["0.npz"]
   (photos / "b.png").write_bytes(whole)
   codes, said = launched(run, two, photos)
@@ -154,14 +156,13 @@ def test_features_with_two_processes_equal_one(run, tmp_path, photos, monkeypatc
   assert two.read_bytes() == one.read_bytes() and not (tmp_path / "two.safetensors.parts").exists()
 
 
-def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys):
+def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos):
   (photos / "b.png").write_bytes(b"no picture")
   out = tmp_path / "f.safetensors"
-  assert made(run, out, photos) == 1
-  assert "picture 'b'" in capsys.readouterr().err
-  assert made(run, out, photos, "--on_bad=skip") == 0
-  said = capsys.readouterr()
-  assert "cannot be decoded: 1 picture (b)" in said.err and "vectors of 2 pictures" in said.out
+  made(run, out, photos).refused("picture 'b'", code=1)
+  made(run, out, photos, "--on_bad=skip").succeeded(
+    "cannot be decoded: 1 picture (b)", "vectors of 2 pictures"
+  )
   assert features.read(out).keys == ("a", "c")
 
 
@@ -175,16 +176,14 @@ def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys)
     (["photos", "--model_dir=photos"], "not a model folder"),
   ],
 )
-def test_features_usage_errors_are_one_line(run, tmp_path, photos, monkeypatch, capsys, options, message):
+def test_features_usage_errors_are_one_line(run, tmp_path, photos, monkeypatch, options, message):
   monkeypatch.chdir(tmp_path)
-  assert made(run, "f.safetensors", *options) == 2
-  error = capsys.readouterr().err
-  assert message in error and error.count("\n") == 1
+  made(run, "f.safetensors", *options).refused(message)
 
 
 def test_several_splits_in_one_file(run, tmp_path, tiny_dir):
   out = tmp_path / "f.safetensors"
-  assert made(run, out, f"--corpus={tiny_dir}", "--split=train[20:]+train[:2]") == 0
+  made(run, out, f"--corpus={tiny_dir}", "--split=train[20:]+train[:2]").succeeded()
   keys = [record.key for split in ("train[20:]", "train[:2]") for record in RecordSource(tiny_dir, split)]
   assert features.read(out).keys == (*keys,)
   for split in ("train[20:]", "train[:2]"):

@@ -89,6 +89,23 @@ def dual_params():
   return drawn_params.of(ContrastiveObjective(DUAL_VIT, DUAL_T5, DUAL).init, batch)
 
 
+def once(write):
+  """Of a function that writes a folder: writes it once a process with the same options, and then copies it."""
+
+  @functools.cache
+  def made(*options, **fields):
+    folder = _folder() / "made"
+    return folder, write(folder, *options, **fields)
+
+  @functools.wraps(write)
+  def copied(folder, *options, **fields):
+    source, result = made(*options, **fields)
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    return folder if result == source else result
+
+  return copied
+
+
 def save(folder: pathlib.Path, params) -> pathlib.Path:
   """Writes a checkpoint of step STEP; returns the folder."""
   run = Checkpoints(folder)

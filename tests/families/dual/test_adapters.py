@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests import drawn_params
-from tests.make import models
+from tests.make import files, models
+from tests.make.command import xmcap
 from tests.make.models import DUAL
 from tests.make.models import DUAL_T5 as T5
 from tests.make.models import DUAL_VIT as VIT
 from tests.make.tiny_corpus import NUM_PICTURES
-from xmcap.cli import main
 from xmcap.errors import UsageError
 from xmcap.evaluation import embed as embed_lib
 from xmcap.families.dual.adapting import AdapterObjective
@@ -40,8 +40,8 @@ def base(tmp_path_factory, tiny_dir):
 @pytest.fixture(scope="module")
 def teacher(base, tiny_dir):
   out = base.parent / "teacher"
-  command = ["embed", f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"]
-  assert main(command) == 0
+  options = f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"
+  xmcap("embed", *options).succeeded()
   return out
 
 
@@ -131,37 +131,43 @@ def test_adapter_training_changes_the_adapter_only(run, base):
   assert losses[-1] < 0.8 * losses[0]
 
 
-def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path, capsys):
-  work = tmp_path
-  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
-  assert "an adapter of " in capsys.readouterr().out
-  labels = {"EN": [[0, 1], ["dog", "cat"]], "DE": [[0, 1], ["Hund", "kleiner Hund"]]}
-  (work / "labels.json").write_text(json.dumps(labels))
+def extracted(run, work):
+  xmcap("convert", "--part=adapter", f"--input={run}", f"--out={work / 'de'}").succeeded("an adapter of ")
+  return work / "de"
 
-  def embedded(model_dir, out, *options):
-    command = ["embed", f"--model_dir={model_dir}", f"--labels={work / 'labels.json'}", f"--out={work / out}"]
-    assert main([*command, *options]) == 0
-    return [np.load(work / out / "labels" / f"{code}.npy") for code in ("en", "de")]
 
-  plain, own = embedded(base, "plain"), embedded(run, "own")
-  english, german = embedded(base, "adapted", f"--adapters={work / 'adapters'}")
+def embed(model_dir, out, labels, *options):
+  return xmcap("embed", f"--model_dir={model_dir}", f"--labels={labels}", f"--out={out}", *options)
+
+
+LABELS = {"EN": [[0, 1], ["dog", "cat"]], "DE": [[0, 1], ["Hund", "kleiner Hund"]]}
+
+
+def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path):
+  labels = files.json(tmp_path / "labels.json", LABELS)
+  adapters = extracted(run, tmp_path / "adapters").parent
+
+  def embedded(model_dir, name, *options):
+    embed(model_dir, tmp_path / name, labels, *options).succeeded()
+    return [np.load(tmp_path / name / "labels" / f"{language}.npy") for language in ("en", "de")]
+
+  plain, whole = embedded(base, "plain"), embedded(run, "whole")
+  english, german = embedded(base, "adapted", f"--adapters={adapters}")
   np.testing.assert_array_equal(english, plain[0])  # every bit: it has no adapter
-  np.testing.assert_array_equal(german, own[1])
+  np.testing.assert_array_equal(german, whole[1])
   assert np.abs(german - plain[1]).max() > 0.01
 
 
-def test_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
-  work = tmp_path
-  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
-  model = json.loads((work / "adapters" / "de" / "model.json").read_text())
+def test_adapter_of_another_tower_is_refused(run, base, tmp_path):
+  labels = files.json(tmp_path / "labels.json", LABELS)
+  adapter = extracted(run, tmp_path / "adapters")
+  model = json.loads((adapter / "model.json").read_text())
   model["t5"]["adapter_dim"] = 5
-  (work / "adapters" / "de" / "model.json").write_text(json.dumps(model))
-  (work / "labels.json").write_text(json.dumps({"DE": [[0, 1], ["Hund", "kleiner Hund"]]}))
-  command = ["embed", f"--model_dir={base}", f"--labels={work / 'labels.json'}", f"--out={work / 'out'}"]
-  assert main([*command, f"--adapters={work / 'adapters'}"]) == 2
-  assert "this adapter belongs to another tower" in capsys.readouterr().err
-  assert main(["convert", "--part=adapter", f"--input={base}", f"--out={work / 'none'}"]) == 2
-  assert "no adapter found" in capsys.readouterr().err
+  files.json(adapter / "model.json", model)
+  result = embed(base, tmp_path / "out", labels, f"--adapters={adapter.parent}")
+  result.refused("this adapter belongs to another tower")
+  result = xmcap("convert", "--part=adapter", f"--input={base}", f"--out={tmp_path / 'none'}")
+  result.refused("no adapter found")
 
 
 def test_adapter_parameter_count_of_the_paper():
