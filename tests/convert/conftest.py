@@ -1,6 +1,7 @@
 """Folders as transformers 5.23.0 with torch 2.13.0 writes them, small, with random weights."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 
@@ -12,7 +13,9 @@ from flax import traverse_util
 from tests.make import files, models
 from tests.make.command import xmcap
 from xmcap.files.tensors import read_safetensors
+from xmcap.models import model_json, stacking
 from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViT, ViTConfig
 
 try:
   import transformers
@@ -96,18 +99,26 @@ def params_of(folder):
 
 def config_of(folder, config):
   """`T5Config` or `ViTConfig` as the folder's model.json says it, in float32."""
-  from xmcap.models import model_json
-
   part = "t5" if config is T5Config else "vit"
   return dataclasses.replace(
     model_json.read(pathlib.Path(folder, "model.json")).config(part), dtype="float32"
   )
 
 
+def vit_features(folder, images):
+  """What the ViT in a folder that `xmcap convert` wrote makes of images."""
+  params = stacking.stack(params_of(folder)["vit"])
+  return np.asarray(_vit(config_of(folder, ViTConfig))({"params": params}, images))
+
+
+@functools.cache
+def _vit(config):
+  return jax.jit(ViT(config).apply)
+
+
 def embedded(folder, pixels, texts):
   """Embeddings of pictures and texts by the dual tower in a folder that `xmcap convert` wrote, and their logits."""
   from xmcap.families.dual.model import DualTower
-  from xmcap.models import model_json
   from xmcap.training.checkpoints import weights
 
   model, params = model_json.read(folder / "model.json"), weights.read_all(str(folder))

@@ -21,10 +21,10 @@ MASK = np.arange(40) < np.array([[40], [25]])
 
 
 def our_logits(folder):
-  config = config_of(folder, T5Config)
-  return jax.jit(lambda params: _logits(config, params))(stacking.stack(params_of(folder)))
+  return _logits(config_of(folder, T5Config), stacking.stack(params_of(folder)))
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _logits(config, params):
   embed = lambda tokens: TokenEmbedder(config).apply({"params": params["token_embedder"]}, tokens)  # noqa: E731
   encoded = Encoder(config).apply({"params": params["encoder"]}, embed(INPUTS), MASK)

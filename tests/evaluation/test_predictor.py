@@ -98,7 +98,7 @@ def test_each_picture_is_loaded_once_and_a_batch_ahead(make):
   found = predictor(params, _keys(9), load, LANGUAGES)
   next(found)
   # Batches of 4: while the first is used, the second is decoded and all of it was loaded.
-  assert last.wait(60)
+  assert last.wait(600)
   assert len(list(found)) == 8 and sorted(loaded) == _keys(9)
 
 

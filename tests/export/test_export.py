@@ -135,11 +135,11 @@ def test_stablehlo_loader_needs_no_xmcap_or_tensorflow(model, place):
 def test_stablehlo_program_takes_any_number_of_images(tmp_path, search):
   made = loaded(models.captioner(tmp_path / "run", **SEARCHES[search]))
   call = jax.export.deserialize(stablehlo.exported(made).serialize()).call
-  # 144 rows are decoded in stages by us, and in one by the program.
-  images, codes = pixels(4), list(made.prompts)
+  # 72 rows are decoded in two stages by us, and in one by the program.
+  images, codes = pixels(2), list(made.prompts)
   prompts, tokens, scores = expected(made, images, codes)
   seed = [np.int32(0)] if made.seeded else []
-  for count, asked in ((4, len(codes)), (1, 1)):
+  for count, asked in ((2, len(codes)), (1, 1)):
     found, found_scores = call(made.params, images[:count], prompts[:asked], *seed)
     np.testing.assert_array_equal(found, tokens[:count, :asked])
     np.testing.assert_allclose(found_scores, scores[:count, :asked], rtol=1e-4)
@@ -158,10 +158,10 @@ def test_saved_model_captions_equal_captioner(tmp_path, search):
   gin.clear_config()
   made = loaded(folder)
   module = tf.saved_model.load(str(tmp_path / "out"))
-  codes = list(made.prompts)
-  _, tokens, scores = expected(made, pixels(4), codes)
+  codes = ["ar", "en", "th", "zh"]
+  _, tokens, scores = expected(made, pixels(3), codes)
   seed = [tf.constant(0)] if made.seeded else []
-  found = module.caption(pixels(4), tf.constant(codes), *seed)
+  found = module.caption(pixels(3), tf.constant(codes), *seed)
   np.testing.assert_array_equal(found["tokens"], tokens)
   np.testing.assert_allclose(found["scores"], scores, rtol=1e-4)
   assert [caption.decode() for caption in found["captions"].numpy().flat] == [

@@ -104,8 +104,8 @@ SEARCHES = {
   "beam4-long": (Beam(4, 2.0, "transformers", False), {"length_penalty": 2.0, "early_stopping": False}),
   "beam4-plain": (Beam(4, 0.0, "transformers"), {"length_penalty": 0.0, "early_stopping": False}),
 }
-# Daily, the default is compared after pictures.
-RARE = ("beam4-default", "beam4-long", "beam4-plain", "beam4-never")
+# Daily, the default is compared after pictures, and greedy search with that of exported models (tests/export).
+RARE = ("greedy", "beam4-default", "beam4-long", "beam4-plain", "beam4-never")
 DAILY = tuple(name for name in SEARCHES if name not in RARE)
 
 

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import json
 import random
-import time
 
 import gin
 import jax
@@ -57,10 +56,8 @@ def changed(path, value):
 
 
 def refused(raw, where="DIR/model.json"):
-  began = time.monotonic()
   with pytest.raises(UsageError) as error:
     model_json.parse(raw, where)
-  assert time.monotonic() - began < 2
   text = str(error.value)
   assert text.startswith(where) and "\n" not in text and text.isprintable() and len(text) < 500, text
   return text
@@ -147,6 +144,8 @@ def test_model_json_keeps_the_corpus_and_lengths_of_gin_files(tmp_path, first):
     ("t5.relpos_buckets", 1, "t5.relpos_buckets is 1"),
     ("t5.relpos_max_distance", 16, "relpos_max_distance is 16: give more than the 16"),
     ("t5.num_decoder_layers", 0, "t5.num_decoder_layers is 0"),
+    ("t5.vocab_size", 0, "t5.vocab_size is 0"),
+    ("t5.head_dim", 0, "t5.head_dim is 0"),
     ("mixture", "../../etc/passwd", "mixture is ../../etc/passwd: give the name"),
     ("mixture", "os;import", "mixture is os;import"),
     ("mixture", "", "mixture is : give"),

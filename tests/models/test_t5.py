@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from tests import drawn_params
-from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.relative_positions import relative_position_buckets
 from xmcap.models.t5 import Decoder, T5Config
@@ -48,12 +47,3 @@ def test_t5_decoding_with_cache_equals_all_positions_at_once():
   for position in range(6):
     hidden, cache = step(embedded[:, position : position + 1], position, cache)
     np.testing.assert_allclose(hidden[:, 0], expected[:, position], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["vocab_size", "num_decoder_layers", "head_dim"])
-def test_t5_config_refuses_sizes_below_1(name):
-  sizes = dict(
-    vocab_size=8, emb_dim=8, num_heads=2, head_dim=4, num_encoder_layers=1, num_decoder_layers=1, mlp_dim=8
-  )
-  with pytest.raises(UsageError, match=f"T5Config.{name} is 0"):
-    T5Config(**sizes | {name: 0})
