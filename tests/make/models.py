@@ -3,8 +3,10 @@
 A folder is made once a process, and copied for each test.
 """
 
+import atexit
 import functools
 import io
+import os
 import pathlib
 import shutil
 import tempfile
@@ -123,12 +125,15 @@ def write_json(folder: pathlib.Path, configs, *fields: object, **more) -> pathli
 
 
 @functools.cache
-def _root() -> tempfile.TemporaryDirectory:
-  return tempfile.TemporaryDirectory(prefix="xmcap-models-")
+def _root() -> str:
+  """A folder for all, which this process removes at its end, and none that it forks."""
+  folder, process = tempfile.mkdtemp(prefix="xmcap-models-"), os.getpid()
+  atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+  return folder
 
 
 def _folder() -> pathlib.Path:
-  return pathlib.Path(tempfile.mkdtemp(dir=_root().name))
+  return pathlib.Path(tempfile.mkdtemp(dir=_root()))
 
 
 def image(folder: pathlib.Path) -> pathlib.Path:
