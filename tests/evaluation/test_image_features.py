@@ -113,7 +113,7 @@ def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, 
 
 _SMALL_PARTS = """
 import sys
-from xmcap.errors import UsageError
+from xmcap.cli import main
 from xmcap.evaluation import image_features
 
 image_features._PART = 1
