@@ -10,7 +10,7 @@ import sys
 import gin
 import pytest
 
-from tests import model_folders
+from tests.make import models
 from tests.make.tiny_corpus import tiny_record, write_corpus
 from xmcap import cli, configuration
 from xmcap.commands import base
@@ -25,7 +25,7 @@ from xmcap.training.reporting import metrics_file
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("made") / "model")
+  return models.captioner(tmp_path_factory.mktemp("made") / "model")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def failed(capsys, *arguments):
 def references(folder):
   """Captions of the picture, in the layout of XM3600's release."""
   (folder / "images").mkdir()
-  model_folders.picture(folder / "images")
+  models.image(folder / "images")
   row = {"image/key": "picture", "image/locale": "", "en": {"caption": ["a wall"]}}
   (folder / "captions.jsonl").write_text(json.dumps(row) + "\n")
   return folder / "captions.jsonl"
@@ -66,10 +66,10 @@ KINDS = ("a program for an argument", "a module", "an include")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path, capsys, kind):
-  text = model_folders.hostile_gin(ran, tmp_path)[kind]
+  text = models.hostile_gin(ran, tmp_path)[kind]
   for name in ("config.gin", "model.gin"):
     (folder / name).write_text(text)
-  picture = model_folders.picture(tmp_path)
+  picture = models.image(tmp_path)
   if kind == KINDS[0]:
     assert cli.main(["caption", f"--model_dir={folder}", "--json", str(picture)]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["language"] == "en"
@@ -88,8 +88,8 @@ def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path, capsy
 @pytest.mark.parametrize("kind", KINDS)
 def test_hostile_gin_runs_if_the_user_names_it(folder, ran, tmp_path, kind):
   """Or the test above would prove nothing."""
-  (folder / "config.gin").write_text(model_folders.hostile_gin(ran, tmp_path)[kind])
-  picture = model_folders.picture(tmp_path)
+  (folder / "config.gin").write_text(models.hostile_gin(ran, tmp_path)[kind])
+  picture = models.image(tmp_path)
   cli.main(["caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", str(picture)])
   assert ran.exists()
 
@@ -101,7 +101,7 @@ def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path
   assert cli.main(["convert", f"--input={theirs}/t5", f"--out={ours}"]) == 0
   assert sorted(path.name for path in ours.iterdir()) == ["model.json", "params.safetensors"]
   for name in ("config.gin", "model.gin"):
-    (ours / name).write_text(model_folders.hostile_gin(ran, tmp_path)[kind])
+    (ours / name).write_text(models.hostile_gin(ran, tmp_path)[kind])
   assert cli.main(["convert", "--to=hf", f"--input={ours}", f"--out={tmp_path / 'back'}"]) == 0
   assert (tmp_path / "back/model.safetensors").read_bytes() == (theirs / "t5/model.safetensors").read_bytes()
   assert not ran.exists()
@@ -109,7 +109,7 @@ def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path
 
 def test_gin_file_option_wins_over_the_model_folder(folder, tmp_path, capsys):
   (tmp_path / "mine.gin").write_text("Predictor.max_length = 2\n")
-  picture = model_folders.picture(tmp_path)
+  picture = models.image(tmp_path)
   options = [f"--gin_file={tmp_path}/mine.gin", "--gin.Predictor.search=@Beam()", "--explain"]
   assert cli.main(["caption", f"--model_dir={folder}", *options, str(picture)]) == 0
   out = capsys.readouterr().out
@@ -142,7 +142,7 @@ def test_model_folder_of_an_earlier_release(folder, tmp_path, capsys):
   for name, given in (("ViTConfig", model.parts["vit"]), ("T5Config", model.parts["t5"])):
     lines += [f"{name}.{field} = {value!r}" for field, value in given.items()]
   (folder / "config.gin").write_text("\n".join(lines))
-  picture = model_folders.picture(tmp_path)
+  picture = models.image(tmp_path)
   line = failed(capsys, "caption", f"--model_dir={folder}", picture)
   assert "not a model folder (model.json is missing)" in line and f"--gin_file={folder}/config.gin" in line
   line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
@@ -155,7 +155,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
   model = json.loads((folder / "model.json").read_text())
   del model["t5"]
   (folder / "model.json").write_text(json.dumps(model))
-  line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  line = failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
   assert "no captioner is configured" in line
   line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "its model.json does not describe a t5" in line
@@ -177,7 +177,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
 )
 def test_invalid_vocabulary_of_a_model_folder_is_one_line(folder, tmp_path, capsys, change, says):
   change(folder / "vocabulary.model")
-  line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  line = failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
   assert says.replace("model.v", "model/v") in line
 
 
@@ -195,7 +195,7 @@ def test_model_json_sizes_unlike_the_weights_are_refused(folder, tmp_path, capsy
   model = json.loads((folder / "model.json").read_text())
   model[part][field] = value
   (folder / "model.json").write_text(json.dumps(model))
-  assert says in failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  assert says in failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
 
 
 def changed_metadata(change):
@@ -256,7 +256,7 @@ def test_hostile_checkpoint_metadata_are_refused(folder, tmp_path, capsys, mutat
   mutate(params)
   line = failed(capsys, "convert", "--to=hf", f"--input={params.parent}", f"--out={tmp_path / 'x'}")
   assert says in line
-  failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
 
 
 def test_randomly_changed_vocabulary_is_refused_or_works(made, tmp_path):

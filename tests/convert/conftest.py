@@ -1,6 +1,7 @@
 """Folders as transformers 5.23.0 with torch 2.13.0 writes them, small, with random weights."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 
@@ -9,9 +10,12 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
-from xmcap import cli
+from tests.make import files, models
+from tests.make.command import xmcap
 from xmcap.files.tensors import read_safetensors
+from xmcap.models import model_json, stacking
 from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViT, ViTConfig
 
 try:
   import transformers
@@ -35,6 +39,7 @@ VIT_SIZES = dict(
 )
 
 
+@models.once
 def write_mt5(folder, seed=0, tied=False, **sizes):
   """An mT5, with logits of its own unless tied; returns the folder."""
   torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
@@ -51,6 +56,7 @@ def write_mt5(folder, seed=0, tied=False, **sizes):
   return folder
 
 
+@models.once
 def write_tower(folder, kind, seed=0, whole=False, **sizes):
   """A vision tower (`ViT`, `CLIP`, `Siglip`), or the whole model it is part of; returns the folder."""
   torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
@@ -73,8 +79,13 @@ def write_tower(folder, kind, seed=0, whole=False, **sizes):
 
 
 def edit_json(path, **changes):
+  """Changes fields; of a field that is an object, only those of its fields that are given."""
   path = pathlib.Path(path)
-  path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+  values = json.loads(path.read_text())
+  for name, value in changes.items():
+    both = isinstance(value, dict) and isinstance(values.get(name), dict)
+    values[name] = values[name] | value if both else value
+  path.write_text(json.dumps(values))
 
 
 def params_of(folder):
@@ -88,18 +99,26 @@ def params_of(folder):
 
 def config_of(folder, config):
   """`T5Config` or `ViTConfig` as the folder's model.json says it, in float32."""
-  from xmcap.models import model_json
-
   part = "t5" if config is T5Config else "vit"
   return dataclasses.replace(
     model_json.read(pathlib.Path(folder, "model.json")).config(part), dtype="float32"
   )
 
 
+def vit_features(folder, images):
+  """What the ViT in a folder that `xmcap convert` wrote makes of images."""
+  params = stacking.stack(params_of(folder)["vit"])
+  return np.asarray(_vit(config_of(folder, ViTConfig))({"params": params}, images))
+
+
+@functools.cache
+def _vit(config):
+  return jax.jit(ViT(config).apply)
+
+
 def embedded(folder, pixels, texts):
   """Embeddings of pictures and texts by the dual tower in a folder that `xmcap convert` wrote, and their logits."""
   from xmcap.families.dual.model import DualTower
-  from xmcap.models import model_json
   from xmcap.training.checkpoints import weights
 
   model, params = model_json.read(folder / "model.json"), weights.read_all(str(folder))
@@ -115,26 +134,30 @@ def embedded(folder, pixels, texts):
   return [np.asarray(array) for array in run(params, pixels, texts)]
 
 
+def embed_labels(folder, out, labels, *options):
+  """Runs `xmcap embed` with names of classes: language -> ids and names."""
+  path = files.json(out.with_name("labels.json"), labels)
+  return xmcap("embed", f"--model_dir={folder}", f"--labels={path}", f"--out={out}", *options)
+
+
 def same_trees(a, b):
   jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
 @pytest.fixture
-def convert(tmp_path, capsys):
+def convert(tmp_path):
   """Runs `xmcap convert`: (input, options) -> the new folder, or the error's line if it fails with `code`."""
   count = iter(range(100))
 
   def run(path, *options, code=0):
     out = tmp_path / f"converted{next(count)}"
-    actual = cli.main(["convert", f"--input={path}", f"--out={out}", *options])
-    printed = capsys.readouterr()
-    run.printed = printed.out
-    errors = [line for line in printed.err.splitlines() if line.startswith("xmcap: ")]
-    assert actual == code, printed.err
+    result = xmcap("convert", f"--input={path}", f"--out={out}", *options)
+    run.printed = result.out
     if code == 0:
+      result.succeeded()
       return out
-    assert len(errors) == 1 and "Traceback" not in printed.err, printed.err
+    result.refused(code=code)
     assert not (out / "params.safetensors").exists() and not (out / "model.safetensors").exists()
-    return errors[0]
+    return result.err.splitlines()[-1]
 
   return run

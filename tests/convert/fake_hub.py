@@ -9,6 +9,9 @@ import re
 import threading
 from collections.abc import Iterator
 
+from xmcap.convert import hub as hub_lib
+from xmcap.errors import UsageError, XmcapError
+
 
 class Hub(http.server.ThreadingHTTPServer):
   """Serves the files of one repository.
@@ -115,3 +118,12 @@ def running(repository: str, folder: pathlib.Path, commits: dict[str, str]) -> I
     hub.shutdown()
     hub.server_close()
     thread.join()
+
+
+def find(*arguments: str) -> None:
+  """Prints the commit that `--input` stands for, None for a folder here, or the error."""
+  try:
+    found = hub_lib.find("--input", *arguments)
+  except (UsageError, XmcapError) as error:
+    found = f"{type(error).__name__}: {error}"
+  print(found and getattr(found, "commit", found))

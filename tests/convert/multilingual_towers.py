@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.make import models
+
 TEXTS = [
   "a photo of a Cat", "A Dog, not a cat!", "it's 12,000 o'clock", "КОШКА (животное) и Σίσυφος", "猫の顔", "וְכֶלֶב",
   "वह बिल्ली है।", "snake_case  and\ttabs", "emoji 🐱 here", "q x " * 40,
@@ -80,6 +82,7 @@ def mt5(folder):
   return tokenizer
 
 
+@models.once
 def siglip2(folder, shape=USUAL):
   """SigLIP 2 of fixed resolution with its tokenizer and processor; returns both models' model and tokenizer."""
   transformers = pytest.importorskip("transformers")
@@ -107,6 +110,7 @@ def siglip_pictures(shape):
   return module.SiglipImageProcessorPil(size=dict(height=side, width=side), resample=2)
 
 
+@models.once
 def metaclip2(folder, shape=USUAL):
   """MetaCLIP 2: XLM-V's tokenizer and end 2, or mT5's and end 1."""
   transformers = pytest.importorskip("transformers")

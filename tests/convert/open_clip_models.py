@@ -5,6 +5,8 @@ import json
 import numpy as np
 from safetensors.numpy import save_file
 
+from tests.make import models
+
 WIDTH, HEADS, MLP, PATCH, SIZE, VOCAB, EMBED = 128, 2, 160, 4, 12, 40, 24
 KINDS = ("clip", "quick", "xlm_roberta", "nllb", "siglip_i18n")
 TEXTS = np.array([[0, 9, 4, 30, 12, 39], [0, 17, 39, 1, 1, 1], [0, 5, 22, 39, 1, 1]])
@@ -174,6 +176,7 @@ def model_config(kind):
   return siglip | {"text_cfg": text | i18n}
 
 
+@models.once
 def write(folder, kind):
   """A folder as OpenCLIP publishes it."""
   folder.mkdir(parents=True, exist_ok=True)

@@ -2,14 +2,11 @@
 
 import math
 
-import jax
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.convert.conftest import config_of, params_of, same_trees
-from xmcap.models import stacking
-from xmcap.models.vit import ViT, ViTConfig
+from tests.convert.conftest import params_of, same_trees, vit_features
 
 WIDTH, HEADS, DEPTH, MLP, PATCH, SIDE = 16, 2, 3, 24, 4, 3
 IMAGES = np.random.RandomState(0).randint(0, 256, (2, 12, 12, 3)).astype(np.uint8)
@@ -108,8 +105,7 @@ def write(path, weights):
 
 
 def our_features(folder):
-  config, params = config_of(folder, ViTConfig), stacking.stack(params_of(folder)["vit"])
-  return np.asarray(jax.jit(ViT(config).apply)({"params": params}, IMAGES))[:, 0]
+  return vit_features(folder, IMAGES)[:, 0]
 
 
 @pytest.mark.parametrize("pool", ["map", "gap", "tok"])

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.convert.conftest import VIT_SIZES, edit_json, embedded
-from xmcap import cli
+from tests.convert.conftest import VIT_SIZES, edit_json, embed_labels, embedded
+from tests.make import models
+from tests.make.command import xmcap
 from xmcap.data import features, images
-from xmcap.evaluation import embed
 from xmcap.families.dual import text_input
 from xmcap.models import model_json
 
 KINDS = ("CLIP", "Siglip", "AltCLIP")
+PREPROCESSOR = "preprocessor_config.json"
 TEXT = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2)
 SIZES = {
   "CLIP": TEXT | dict(vocab_size=50, max_position_embeddings=9, eos_token_id=49, bos_token_id=48),
@@ -23,6 +24,7 @@ SIZES = {
 }
 
 
+@models.once
 def write_dual(folder, kind, seed=0, embed=20, **text):
   """A small model of two towers with random weights, all of them larger than a fresh one's; returns it."""
   torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
@@ -42,23 +44,9 @@ def write_dual(folder, kind, seed=0, embed=20, **text):
   return model
 
 
-def converted(tmp_path, kind):
-  assert (
-    cli.main(["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]) == 0
-  )
+def converted(tmp_path):
+  xmcap("convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual").succeeded()
   return tmp_path / "ours"
-
-
-class Ids:
-  """A tokenizer whose texts are ids already."""
-
-  fixed, added = False, 0
-
-  def __init__(self, pad_id, max_length):
-    self.pad_id, self.max_length = pad_id, max_length
-
-  def encode_all(self, texts, language=""):
-    return [[int(number) for number in text.split()] for text in texts], 0
 
 
 def texts_of(kind, rng):
@@ -77,15 +65,11 @@ def texts_of(kind, rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_dual_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
+def test_dual_embeddings_and_logits_equal_transformers(tmp_path, convert, kind):
   torch = pytest.importorskip("torch")
   theirs = write_dual(tmp_path / "theirs", kind)
-  folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
-  config = model_json.read(folder / "model.json").config("text")
-  monkeypatch.setattr(text_input, "of_folder", lambda *_: Ids(config.pad_id, config.max_length))
-  tower = embed.load(str(folder))
+  folder, rng = convert(tmp_path / "theirs", "--part=dual"), np.random.default_rng(0)
   pixels, texts = rng.integers(0, 256, (3, 12, 12, 3)).astype(np.uint8), texts_of(kind, rng)
-
   filled = np.full((len(texts), 9), 1)
   for row, ids in zip(filled, texts, strict=True):
     row[: len(ids)] = ids
@@ -97,14 +81,9 @@ def test_dual_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, ki
       input_ids=torch.tensor(filled), pixel_values=torch.tensor(normal.transpose(0, 3, 1, 2), dtype=torch.float32),
       **mask,
     )  # fmt: skip
-
-  apply = tower.texts.module.apply
-  image = apply({"params": tower.texts.sharded.params}, pixels, method="embed_images")
-  text = np.concatenate(list(tower.texts([" ".join(map(str, ids)) for ids in texts])))
+  image, text, logits = embedded(folder, pixels, filled)
   np.testing.assert_allclose(image, out.image_embeds, atol=1e-4)
   np.testing.assert_allclose(text, out.text_embeds, atol=1e-4)
-  params = tower.texts.sharded.params
-  logits = np.exp(params["logit_scale"]) * text @ np.asarray(image).T + params["logit_bias"]
   np.testing.assert_allclose(logits, out.logits_per_text, atol=1e-3)
 
 
@@ -112,11 +91,10 @@ def test_dual_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, ki
 def test_dual_features_equal_transformers_pooled_output(tmp_path, kind):
   torch = pytest.importorskip("torch")
   theirs = write_dual(tmp_path / "theirs", kind)
-  folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
+  folder, rng = converted(tmp_path), np.random.default_rng(0)
   Image.fromarray(rng.integers(0, 256, (14, 20, 3)).astype(np.uint8)).save(tmp_path / "a.png")
   out = tmp_path / "f.safetensors"
-  command = ["features", f"--model_dir={folder}", f"--out={out}", "--crops=10", str(tmp_path / "a.png")]
-  assert cli.main(command) == 0
+  xmcap("features", f"--model_dir={folder}", f"--out={out}", "--crops=10", tmp_path / "a.png").succeeded()
   crops = images.ten_crops((tmp_path / "a.png").read_bytes(), "a", 12, bicubic=True)
   vit = model_json.read(folder / "model.json").config("vit")
   normal = ((crops / 255 - vit.image_mean) / vit.image_std).transpose(0, 3, 1, 2)
@@ -135,7 +113,7 @@ def test_clip_config_with_eos_token_id_2_pools_at_the_highest_id(tmp_path):
   content["text_config_dict"] = content["text_config"] | {"eos_token_id": 2}
   content["vision_config_dict"] = {"image_size": [12, 12], "patch_size": {"height": 4, "width": 4}}
   path.write_text(json.dumps(content))
-  folder = converted(tmp_path, "CLIP")
+  folder = converted(tmp_path)
   texts = np.array([[48, 5, 9, 49, 0, 0], [48, 2, 49, 0, 0, 0]])
   _, found, _ = embedded(folder, np.zeros((1, 12, 12, 3), np.uint8), texts)
   theirs.text_model.eos_token_id = 2
@@ -146,82 +124,59 @@ def test_clip_config_with_eos_token_id_2_pools_at_the_highest_id(tmp_path):
   assert model_json.read(folder / "model.json").config("text").pool == "highest"
 
 
-@pytest.mark.parametrize("value", [[12, 16], [12, 12, 12], {"height": 12, "width": 16}])
-def test_non_square_image_size_is_refused(tmp_path, capsys, value):
-  write_dual(tmp_path / "theirs", "CLIP")
-  content = json.loads((tmp_path / "theirs" / "config.json").read_text())
-  content["vision_config"]["image_size"] = value
-  (tmp_path / "theirs" / "config.json").write_text(json.dumps(content))
-  command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
-  assert cli.main(command) == 2
-  assert "image_size is" in capsys.readouterr().err
+@pytest.mark.parametrize(
+  "kind, change, message",
+  [
+    *(
+      ("CLIP", {"vision_config": {"image_size": value}}, "image_size is")
+      for value in ([12, 16], [12, 12, 12], {"height": 12, "width": 16})
+    ),
+    ("CLIP", {"model_type": "clip_vision_model", "architectures": ["CLIPVisionModel"]},
+     "no model of two towers: give CLIPModel, SiglipModel, AltCLIPModel"),
+    ("Siglip", {"text_config": {"hidden_size": "many"}}, "config.json"),
+    ("Siglip", {"text_config": {"projection_size": 7}}, "config.json"),
+    ("Siglip", {"text_config": {"hidden_act": "swish"}}, "config.json"),
+    ("Siglip", {"text_config": {"vocab_size": 51}}, "token_embedding"),
+  ],
+)  # fmt: skip
+def test_dual_unsupported_config_json_is_refused(tmp_path, convert, kind, change, message):
+  write_dual(tmp_path / "theirs", kind)
+  edit_json(tmp_path / "theirs" / "config.json", **change)
+  assert message in convert(tmp_path / "theirs", "--part=dual", code=2)
 
 
 @pytest.mark.parametrize(
-  "fields, resize",
+  "fields, resize, file",
   [
-    ({"size": 12, "crop_size": 12}, "bicubic_crop"),  # of 2021
+    ({"size": 12, "crop_size": 12}, "bicubic_crop", PREPROCESSOR),  # of 2021
     (
       {"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}, "resample": 2},
-      "bilinear_crop",
+      "bilinear_crop", "processor_config.json",
     ),
-    (
-      {"size": {"height": 12, "width": 12}, "crop_size": {"height": 12, "width": 12}},
-      "bicubic",
-    ),  # MetaCLIP 2's
-    ({"size": {"height": 12, "width": 12}, "do_center_crop": False, "resample": 2}, "bilinear_square"),
+    # MetaCLIP 2's
+    ({"size": {"height": 12, "width": 12}, "crop_size": {"height": 12, "width": 12}}, "bicubic", PREPROCESSOR),
+    ({"size": {"height": 12, "width": 12}, "do_center_crop": False, "resample": 2}, "bilinear_square", PREPROCESSOR),
   ],
-)
-@pytest.mark.parametrize("file", ["preprocessor_config.json", "processor_config.json"])
+)  # fmt: skip
 def test_image_resize_follows_the_processor_config(tmp_path, fields, resize, file):
   write_dual(tmp_path / "theirs", "CLIP")
   inside = {"image_processor": fields} if file == "processor_config.json" else fields
   (tmp_path / "theirs" / file).write_text(json.dumps(inside))
-  assert model_json.read(converted(tmp_path, "CLIP") / "model.json").config("dual").resize == resize
-
-
-def test_dual_conversion_of_a_single_tower_is_refused(tmp_path, capsys):
-  write_dual(tmp_path / "theirs", "CLIP")
-  edit_json(
-    tmp_path / "theirs" / "config.json", model_type="clip_vision_model", architectures=["CLIPVisionModel"]
-  )
-  command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
-  assert cli.main(command) == 2
-  assert "no model of two towers: give CLIPModel, SiglipModel, AltCLIPModel" in capsys.readouterr().err
-
-
-def test_dual_damaged_config_json_is_refused(tmp_path, capsys):
-  write_dual(tmp_path / "theirs", "Siglip")
-  content = json.loads((tmp_path / "theirs" / "config.json").read_text())
-  command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
-  for field, value in (
-    ("hidden_size", "many"),
-    ("projection_size", 7),
-    ("hidden_act", "swish"),
-    ("vocab_size", 51),
-  ):
-    changed = content | {"text_config": content["text_config"] | {field: value}}
-    (tmp_path / "theirs" / "config.json").write_text(json.dumps(changed))
-    capsys.readouterr()
-    assert cli.main(command) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("xmcap: error: ") and ("config.json" in line or "token_embedding" in line)
+  assert model_json.read(converted(tmp_path) / "model.json").config("dual").resize == resize
 
 
 # ---- from a folder of transformers to scores -------------------------------------------------------
 
 
-@pytest.fixture
-def names():
-  """Names of many scripts, with what tokenizers treat in their own ways."""
-  return [
-    "a photo of a Cat", "pattes d'éléphant", "Straße, größer!", "кошка (животное)", "猫の顔", "고양이 얼굴", "แมวหน้า",
-    "وجه قطة", "פני חתול", "बिल्ली का चेहरा", "it's 12,000 o'clock", "ﬁne  spaces\tand\nlines", "Ångström İstanbul",
-    "emoji 🐱‍👤 here", "q" * 200,
-  ]  # fmt: skip
+NAMES = [
+  "a photo of a Cat", "pattes d'éléphant", "Straße, größer!", "кошка (животное)", "猫の顔", "고양이 얼굴", "แมวหน้า",
+  "وجه قطة", "פני חתול", "बिल्ली का चेहरा", "it's 12,000 o'clock", "ﬁne  spaces\tand\nlines", "Ångström İstanbul",
+  "emoji 🐱‍👤 here", "q" * 200,
+]  # fmt: skip
+"""Of many scripts, with what tokenizers treat in their own ways."""
 
 
-def clip_tokenizer(folder, names):
+def clip_tokenizer(folder):
   """CLIP's tokenizer over a small vocabulary of bytes and merges."""
   transformers = pytest.importorskip("transformers")
   from tokenizers import pre_tokenizers
@@ -236,33 +191,17 @@ def clip_tokenizer(folder, names):
   return tokenizer
 
 
-def siglip_tokenizer(folder, names):
+def siglip_tokenizer(folder):
   transformers, sentencepiece = pytest.importorskip("transformers"), pytest.importorskip("sentencepiece")
   pytest.importorskip("google.protobuf")
   folder.mkdir(parents=True, exist_ok=True)
   sentencepiece.SentencePieceTrainer.train(
-    sentence_iterator=iter([name.lower() for name in names] * 3), model_prefix=str(folder / "spiece"), vocab_size=150,
+    sentence_iterator=iter([name.lower() for name in NAMES] * 3), model_prefix=str(folder / "spiece"), vocab_size=150,
     hard_vocab_limit=False, byte_fallback=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, character_coverage=1.0,
     minloglevel=2,
   )  # fmt: skip
   (folder / "spiece.vocab").unlink()
   return transformers.SiglipTokenizer(str(folder / "spiece.model"))
-
-
-def test_clip_token_ids_equal_transformers(tmp_path, names):
-  theirs = clip_tokenizer(tmp_path, names)
-  ours = text_input.TokenizerJson(tmp_path / "tokenizer.json", 77, 0)
-  found, cut = ours.encode_all(names)
-  assert found == [theirs(name, truncation=True, max_length=77)["input_ids"] for name in names]
-  assert cut == sum(len(theirs(name)["input_ids"]) > 77 for name in names) > 0 and ours.added == 2
-
-
-def test_siglip_token_ids_equal_transformers(tmp_path, names):
-  theirs = siglip_tokenizer(tmp_path, names)
-  ours = text_input.SiglipPieces(tmp_path / "spiece.model", 16)
-  found, cut = ours.encode_all(names)
-  assert found == [theirs(name, truncation=True, max_length=16)["input_ids"] for name in names]
-  assert cut == sum(len(theirs(name)["input_ids"]) > 16 for name in names) > 0
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "spiece.model"])
@@ -294,8 +233,8 @@ def test_image_pixels_equal_transformers_processor(tmp_path, kind, size):
 
 
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
-def test_converted_dual_model_embeds_files(tmp_path, names, kind):
-  tokenizer = {"CLIP": clip_tokenizer, "Siglip": siglip_tokenizer}[kind](tmp_path / "tokenizer", names)
+def test_converted_dual_model_embeds_files(tmp_path, kind):
+  tokenizer = {"CLIP": clip_tokenizer, "Siglip": siglip_tokenizer}[kind](tmp_path / "tokenizer")
   ends = dict(eos_token_id=tokenizer.eos_token_id) if kind == "CLIP" else {}
   theirs = write_dual(
     tmp_path / "theirs", kind, vocab_size=len(tokenizer), max_position_embeddings=16, **ends
@@ -303,18 +242,12 @@ def test_converted_dual_model_embeds_files(tmp_path, names, kind):
   for name in ("tokenizer.json", "spiece.model"):
     if (tmp_path / "tokenizer" / name).exists():
       shutil.copy(tmp_path / "tokenizer" / name, tmp_path / "theirs" / name)
-  folder = converted(tmp_path, kind)
-  (tmp_path / "labels.json").write_text(json.dumps({"EN": [list(range(len(names))), names]}))
+  folder = converted(tmp_path)
   Image.new("RGB", (30, 20), "red").save(tmp_path / "red.png")
-  command = [
-    "embed",
-    f"--model_dir={folder}",
-    f"--out={tmp_path / 'out'}",
-    f"--labels={tmp_path / 'labels.json'}",
-  ]
-  assert cli.main([*command, f"--images={tmp_path / 'red.png'}"]) == 0
+  labels = {"EN": [list(range(len(NAMES))), NAMES]}
+  embed_labels(folder, tmp_path / "out", labels, f"--images={tmp_path / 'red.png'}").succeeded()
   padding = dict(padding="max_length" if kind == "Siglip" else True, truncation=True, max_length=16)
-  given = tokenizer(names, return_tensors="pt", **padding)
+  given = tokenizer(NAMES, return_tensors="pt", **padding)
   features = theirs.get_text_features(**{name: given[name] for name in ("input_ids",)})
   wanted = getattr(features, "pooler_output", features).detach().numpy()
   wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
@@ -322,16 +255,9 @@ def test_converted_dual_model_embeds_files(tmp_path, names, kind):
   assert np.load(tmp_path / "out" / "pictures.npy").shape == (1, wanted.shape[1])
 
 
-def test_dual_model_without_tokenizer_names_the_files(tmp_path, capsys):
+def test_dual_model_without_tokenizer_names_the_files(tmp_path, convert):
   write_dual(tmp_path / "theirs", "CLIP")
-  folder = converted(tmp_path, "CLIP")
-  assert "put its tokenizer.json" in capsys.readouterr().out
-  (tmp_path / "labels.json").write_text(json.dumps({"EN": [[0, 1], ["cat", "dog"]]}))
-  command = [
-    "embed",
-    f"--model_dir={folder}",
-    f"--out={tmp_path / 'out'}",
-    f"--labels={tmp_path / 'labels.json'}",
-  ]
-  assert cli.main(command) == 2
-  assert "no tokenizer of its text tower: put one of these files there" in capsys.readouterr().err
+  folder = convert(tmp_path / "theirs", "--part=dual")
+  assert "put its tokenizer.json" in convert.printed
+  result = embed_labels(folder, tmp_path / "out", {"EN": [[0, 1], ["cat", "dog"]]})
+  result.refused("no tokenizer of its text tower: put one of these files there")

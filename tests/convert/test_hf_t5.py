@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tests.convert.conftest import T5_SIZES, config_of, edit_json, params_of, same_trees, write_mt5
+from tests.make import models
 from xmcap.convert import hf_t5
 from xmcap.models import model_json, stacking
 from xmcap.models.captioner import shift_right
@@ -20,10 +21,10 @@ MASK = np.arange(40) < np.array([[40], [25]])
 
 
 def our_logits(folder):
-  config = config_of(folder, T5Config)
-  return jax.jit(lambda params: _logits(config, params))(stacking.stack(params_of(folder)))
+  return _logits(config_of(folder, T5Config), stacking.stack(params_of(folder)))
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _logits(config, params):
   embed = lambda tokens: TokenEmbedder(config).apply({"params": params["token_embedder"]}, tokens)  # noqa: E731
   encoded = Encoder(config).apply({"params": params["encoder"]}, embed(INPUTS), MASK)
@@ -49,7 +50,7 @@ def their_logits(folder, kind="MT5"):
 @pytest.mark.parametrize(
   "sizes",
   [
-    {},
+    pytest.param({}, marks=pytest.mark.full),
     {"num_heads": 4, "d_kv": 8, "d_ff": 44, "num_layers": 1, "num_decoder_layers": 1},
     {"relative_attention_num_buckets": 16, "relative_attention_max_distance": 20, "num_decoder_layers": None},
     {"tied": True},
@@ -85,6 +86,7 @@ def test_t5_1_1_equals_mt5(tmp_path, convert):
   same_trees(params_of(convert(source)), expected)
 
 
+@models.once
 def write_t5(folder, embeddings=("shared",), head=True, **config):
   """A T5 of T5Config with chosen copies of its embedding and fields of config.json, as files of several years have."""
   from safetensors.numpy import save_file
@@ -114,14 +116,19 @@ def write_t5(folder, embeddings=("shared",), head=True, **config):
   [
     {},  # files without the field are of the first T5, which scales
     {"head": False},
-    {"tie_word_embeddings": True},
-    {"tie_word_embeddings": False},
-    {"tie_word_embeddings": True, "scale_decoder_outputs": False},
     {"tie_word_embeddings": True, "scale_decoder_outputs": False, "head": False},
     {"tie_word_embeddings": False, "feed_forward_proj": "gated-silu"},
     {"feed_forward_proj": "relu", "head": False},
     {"tie_word_embeddings": False, "embeddings": ("decoder.embed_tokens",)},  # madlad400
-    {"tie_word_embeddings": False, "embeddings": ("encoder.embed_tokens", "decoder.embed_tokens")},
+    *(
+      pytest.param(variant, marks=pytest.mark.full)
+      for variant in (
+        {"tie_word_embeddings": True},
+        {"tie_word_embeddings": False},
+        {"tie_word_embeddings": True, "scale_decoder_outputs": False},
+        {"tie_word_embeddings": False, "embeddings": ("encoder.embed_tokens", "decoder.embed_tokens")},
+      )
+    ),
   ],
   ids=str,
 )
@@ -158,7 +165,7 @@ def test_mt5_round_trip_is_bit_equal(tmp_path, convert):
   assert (back / "model.json").read_text() == (ours / "model.json").read_text()
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("tied", [pytest.param(False, marks=pytest.mark.full), True])
 def test_mt5_to_hf_loads_in_transformers_without_missing_keys(tmp_path, convert, tied):
   transformers = pytest.importorskip("transformers")
   source = write_mt5(tmp_path / "mt5", tied=tied)

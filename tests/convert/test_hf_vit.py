@@ -2,23 +2,24 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests.convert.conftest import VIT_SIZES, config_of, edit_json, params_of, same_trees, write_tower
+from tests.convert.conftest import (
+  VIT_SIZES,
+  config_of,
+  edit_json,
+  params_of,
+  same_trees,
+  vit_features,
+  write_tower,
+)
 from xmcap.convert import hf_vit
-from xmcap.models import stacking
-from xmcap.models.vit import ViT, ViTConfig
+from xmcap.models.vit import ViTConfig
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (3, 12, 12, 3)).astype(np.uint8)
 FIELDS = {"ViT": "last_hidden_state", "CLIP": "pooler_output", "Siglip": "pooler_output"}
-
-
-def our_features(folder, images=IMAGES):
-  config, params = config_of(folder, ViTConfig), stacking.stack(params_of(folder)["vit"])
-  return np.asarray(jax.jit(ViT(config).apply)({"params": params}, images))
 
 
 def their_features(folder, kind, images=IMAGES, field=None):
@@ -39,25 +40,25 @@ def their_features(folder, kind, images=IMAGES, field=None):
 @pytest.mark.parametrize(
   "kind, sizes",
   [
-    ("ViT", {}),
+    pytest.param("ViT", {}, marks=pytest.mark.full),
     ("ViT", {"num_attention_heads": 4, "layer_norm_eps": 1e-3, "hidden_act": "gelu_new"}),
-    ("CLIP", {}),
+    pytest.param("CLIP", {}, marks=pytest.mark.full),
     ("CLIP", {"hidden_act": "gelu", "layer_norm_eps": 1e-3, "num_hidden_layers": 3}),
-    ("Siglip", {}),
+    pytest.param("Siglip", {}, marks=pytest.mark.full),
     ("Siglip", {"num_attention_heads": 4, "intermediate_size": 40, "patch_size": 3}),
   ],
 )
 def test_vision_tower_features_equal_transformers(tmp_path, convert, kind, sizes):
   source = write_tower(tmp_path / "tower", kind, **sizes)
   np.testing.assert_allclose(
-    our_features(convert(source))[:, 0], their_features(source, kind), rtol=0, atol=1e-4
+    vit_features(convert(source), IMAGES)[:, 0], their_features(source, kind), rtol=0, atol=1e-4
   )
 
 
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
 def test_vision_tower_of_a_dual_model_is_converted(tmp_path, convert, kind):
   source = write_tower(tmp_path / "whole", kind, whole=True)
-  ours = our_features(convert(source))[:, 0]
+  ours = vit_features(convert(source), IMAGES)[:, 0]
   assert "text_model.embeddings.position_embedding.weight, " in convert.printed
   assert "not taken: logit_" in convert.printed
   np.testing.assert_allclose(ours, their_features(source, kind), rtol=0, atol=1e-4)
@@ -103,7 +104,7 @@ def test_image_mean_and_std_from_processor_or_model_class(tmp_path, convert):
 def test_siglip_without_head(tmp_path, convert):
   source = write_tower(tmp_path / "tower", "Siglip", vision_use_head=False)
   expected = their_features(source, "Siglip", field="last_hidden_state")
-  np.testing.assert_allclose(our_features(convert(source)), expected, rtol=0, atol=1e-4)
+  np.testing.assert_allclose(vit_features(convert(source), IMAGES), expected, rtol=0, atol=1e-4)
 
 
 def test_siglip_with_pool_gap_drops_the_map_head(tmp_path, convert):
@@ -111,7 +112,7 @@ def test_siglip_with_pool_gap_drops_the_map_head(tmp_path, convert):
   out = convert(source, "--pool=gap")
   assert "not taken: head.attention.in_proj_bias" in convert.printed
   expected = their_features(source, "Siglip", field="last_hidden_state").mean(1)
-  np.testing.assert_allclose(our_features(out)[:, 0], expected, rtol=0, atol=1e-4)
+  np.testing.assert_allclose(vit_features(out, IMAGES)[:, 0], expected, rtol=0, atol=1e-4)
 
 
 def test_vit_with_class_token_and_another_pool(tmp_path, convert):
@@ -130,7 +131,7 @@ def test_clip_bfloat16_class_token_and_position_sum_is_exact(tmp_path, convert):
   model.to(torch.bfloat16).save_pretrained(tmp_path / "bf16")
   out = convert(tmp_path / "bf16")
   np.testing.assert_allclose(
-    our_features(out)[:, 0], their_features(tmp_path / "bf16", "CLIP"), rtol=0, atol=1e-4
+    vit_features(out, IMAGES)[:, 0], their_features(tmp_path / "bf16", "CLIP"), rtol=0, atol=1e-4
   )
   held = load_file(tmp_path / "bf16/model.safetensors")
   expected = held["embeddings.class_embedding"].astype(np.float32) + held[

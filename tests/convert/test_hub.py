@@ -1,30 +1,18 @@
 """`xmcap convert --input=OWNER/NAME`, from a hub on loopback."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
 from tests.convert import fake_hub
 from tests.convert.conftest import write_mt5, write_tower
+from tests.make.command import forked, xmcap_forked
 from xmcap.convert import hub as hub_lib
+from xmcap.errors import UsageError
 from xmcap.files.tensors import read_safetensors
 
 NAME, COMMIT, OLDER = "someone/small-vit", "ab" * 20, "cd" * 20
-
-# Each call has an interpreter of its own, because huggingface_hub reads its settings when it is imported.
-FIND = """
-import sys
-from xmcap.convert import hub
-from xmcap.errors import UsageError, XmcapError
-try:
-  found = hub.find("--input", *sys.argv[1:])
-except (UsageError, XmcapError) as error:
-  found = f"{type(error).__name__}: {error}"
-print(found and getattr(found, "commit", found))
-"""
 
 
 @pytest.fixture
@@ -32,19 +20,15 @@ def home(tmp_path):
   return tmp_path / "home"
 
 
-def call(hub, home, *command, **environment):
+def variables(hub, home, **environment):
+  """Of a process of its own, because huggingface_hub reads its settings when it is imported."""
   address = hub if isinstance(hub, str) else hub.address
-  given = {"HF_ENDPOINT": address, "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1", **environment}
-  held = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-  return subprocess.run(
-    [sys.executable, *command], env=held | given, capture_output=True, text=True, timeout=120
-  )
+  return {"HF_ENDPOINT": address, "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1", **environment}
 
 
 def found(hub, home, *arguments, **environment):
-  done = call(hub, home, "-c", FIND, *arguments, **environment)
-  assert done.returncode == 0, done.stderr
-  line = done.stdout.removesuffix("\n")
+  result = forked(fake_hub.find, *arguments, environment=variables(hub, home, **environment)).succeeded()
+  line = result.out.removesuffix("\n")
   assert "\n" not in line
   return line
 
@@ -73,9 +57,8 @@ def hub(folder):
 
 
 def test_hub_model_is_converted_and_its_commit_recorded(hub, home, folder, tmp_path):
-  convert = ("-m", "xmcap.cli", "convert", f"--input={NAME}", f"--out={tmp_path / 'out'}")
-  done = call(hub, home, *convert)
-  assert done.returncode == 0, done.stderr
+  convert = "convert", f"--input={NAME}", f"--out={tmp_path / 'out'}"
+  xmcap_forked(*convert, environment=variables(hub, home)).succeeded()
   assert hub.downloaded() == {"config.json", "model.safetensors"}
   source = json.loads((tmp_path / "out" / "source.json").read_text())
   assert source == {"input": {"repository": NAME, "commit": COMMIT}}
@@ -126,9 +109,7 @@ def test_hub_repository_of_pickles_is_not_downloaded(hub, home):
 
 def test_hub_conversion_without_huggingface_hub_is_refused(monkeypatch):
   monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-  with pytest.raises(
-    hub_lib.UsageError, match=r"--input=a/b: no such file or folder; .* pip install '.\[hub\]'"
-  ):
+  with pytest.raises(UsageError, match=r"--input=a/b: no such file or folder; .* pip install '.\[hub\]'"):
     hub_lib.find("--input", "a/b")
 
 
@@ -148,8 +129,8 @@ def test_hub_shards_are_fetched_with_their_index(home, tmp_path):
   index = {"weight_map": dict.fromkeys(names, "model-00001-of-00001.safetensors")}
   (made / "model.safetensors.index.json").write_text(json.dumps(index))
   with fake_hub.running("google/small", made, {"main": COMMIT}) as hub:
-    done = call(hub, home, "-m", "xmcap.cli", "convert", "--input=google/small", f"--out={tmp_path / 'out'}")
-    assert done.returncode == 0, done.stderr
+    convert = "convert", "--input=google/small", f"--out={tmp_path / 'out'}"
+    xmcap_forked(*convert, environment=variables(hub, home)).succeeded()
     assert "model-00001-of-00001.safetensors" in hub.downloaded()
 
 

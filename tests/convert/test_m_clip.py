@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 
 from tests.convert.conftest import edit_json, embedded
 from tests.convert.test_hf_dual import write_dual
+from tests.make import models
 from xmcap.models import model_json
 
 WIDTH, EMBED, LENGTH = 64, 20, 7
@@ -40,6 +41,7 @@ def state(model, prefix=""):
   return {f"{prefix}{name}": p.numpy().copy() for name, p in model.state_dict().items()}
 
 
+@models.once
 def write_m_clip(folder, kind):
   model, pad = make_encoder(kind)
   folder.mkdir()
@@ -53,6 +55,7 @@ def write_m_clip(folder, kind):
   return model, pad, kernel, bias
 
 
+@models.once
 def write_sentence_transformer(folder, kind):
   model, pad = make_encoder(kind)
   model.save_pretrained(folder)

@@ -1,12 +1,14 @@
 """Memory of `xmcap convert`: a model of 300 MB within a small limit, both ways."""
 
+import importlib
 import json
 import pathlib
-import subprocess
-import sys
+import resource
 
 import numpy as np
 
+from tests.make.command import forked
+from xmcap import cli
 from xmcap.convert.source import parameter_shapes
 from xmcap.files.tensors import Output, write_safetensors
 from xmcap.models import model_json
@@ -14,27 +16,22 @@ from xmcap.models.t5 import T5Config
 
 CONFIG = T5Config(30_000, 512, 8, 64, 8, 8, 1024)
 
-PROGRAM = """
-import resource, sys
-from xmcap import cli
-from xmcap.convert import exporting, importing  # imported before memory is first looked at
-from xmcap.convert.source import parameter_shapes
-from xmcap.models.t5 import T5Config
-parameter_shapes(T5Config(9, 8, 2, 4, 1, 1, 8))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-code = cli.main(sys.argv[1:])
-print("grown", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, "code", code)
-"""
+
+def _convert(*arguments):
+  """Prints the KiB that the process grew by while it converted."""
+  # Imported before memory is first looked at.
+  importlib.import_module("xmcap.convert.exporting")
+  importlib.import_module("xmcap.convert.importing")
+  parameter_shapes(T5Config(9, 8, 2, 4, 1, 1, 8))
+  before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  code = cli.main(["convert", *arguments])
+  print("grown", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+  return code
 
 
 def grown(*arguments):
-  """MB that the process grew by while it converted."""
-  done = subprocess.run(
-    [sys.executable, "-c", PROGRAM, "convert", *arguments], capture_output=True, text=True
-  )
-  words = done.stdout.split()
-  assert words[-2:] == ["code", "0"], done.stdout + done.stderr
-  return int(words[-3]) / 1024
+  """MB that a process grows by while it converts."""
+  return int(forked(_convert, *arguments).succeeded().out.split()[-1]) / 1024
 
 
 def test_convert_memory_is_a_few_tensors(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from tests.convert import multilingual_towers, open_clip_models
-from tests.convert.conftest import edit_json, embedded
-from xmcap import cli
+from tests.convert.conftest import edit_json, embed_labels, embedded
+from tests.make import files
 from xmcap.data import images
 from xmcap.families.dual import text_input
 from xmcap.models import model_json
@@ -50,15 +50,9 @@ PIXELS = {
 }
 
 
-def converted(tmp_path, source, code=0):
-  command = ["convert", f"--input={source}", f"--out={tmp_path / 'ours'}", "--part=dual"]
-  assert cli.main(command) == code
-  return tmp_path / "ours"
-
-
 @pytest.mark.parametrize("kind", open_clip_models.KINDS)
-def test_open_clip_embeddings_and_logits_equal_open_clip_torch(tmp_path, kind):
-  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", kind))
+def test_open_clip_embeddings_and_logits_equal_open_clip_torch(tmp_path, convert, kind):
+  folder = convert(open_clip_models.write(tmp_path / "theirs", kind), "--part=dual")
   image, text, logits = embedded(folder, open_clip_models.images(), open_clip_models.TEXTS)
   of_images, of_texts, of_both = GOLDEN[kind]
   np.testing.assert_allclose(image[:, :3], of_images, atol=1e-4)
@@ -84,32 +78,31 @@ def test_open_clip_jpeg_is_decoded_at_full_size():
   np.testing.assert_array_equal(images.load_exactly(file.getvalue(), "a", 4, crop=False), whole)
 
 
-def test_open_clip_preprocess_cfg_is_recorded(tmp_path):
-  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "siglip_i18n"))
+def test_open_clip_preprocess_cfg_is_recorded(tmp_path, convert):
+  folder = convert(open_clip_models.write(tmp_path / "theirs", "siglip_i18n"), "--part=dual")
   model = model_json.read(folder / "model.json")
   assert model.config("dual").resize == "bicubic" and model.config("vit").image_mean == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize("clean, name", [("canonicalize", "canonical"), ("lower", "lower"), (None, "none")])
-def test_open_clip_siglip2_text_cleaning_and_padding(tmp_path, clean, name):
+def test_open_clip_siglip2_text_cleaning_and_padding(tmp_path, convert, clean, name):
   source = open_clip_models.write(tmp_path / "theirs", "siglip_i18n")
   multilingual_towers.gemma(source)
   content = json.loads((source / "open_clip_config.json").read_text())
   content["model_cfg"]["text_cfg"]["tokenizer_kwargs"] = {"clean": clean} if clean else {}
   content["preprocess_cfg"]["interpolation"] = "bilinear"
-  (source / "open_clip_config.json").write_text(json.dumps(content))
-  model = model_json.read(converted(tmp_path, source) / "model.json")
+  files.json(source / "open_clip_config.json", content)
+  model = model_json.read(convert(source, "--part=dual") / "model.json")
   text = model.config("text")
   assert (text.cleaning, text.pad_id, text.end_id) == (name, 0, 1)
   assert model.config("dual").resize == "bilinear_square"
 
 
-def test_open_clip_folder_with_both_config_files(tmp_path):
+def test_open_clip_folder_with_both_config_files(tmp_path, convert):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
-  (source / "config.json").write_text("{}")
-  command = ["convert", f"--input={source}", f"--out={tmp_path / 'ours'}", "--part=dual"]
-  assert cli.main(command) == 2
-  assert cli.main([*command, "--from=open_clip"]) == 0
+  files.json(source / "config.json", {})
+  convert(source, "--part=dual", code=2)
+  convert(source, "--part=dual", "--from=open_clip")
 
 
 @pytest.mark.parametrize(
@@ -138,37 +131,32 @@ def test_open_clip_folder_with_both_config_files(tmp_path):
     ),
   ],
 )
-def test_open_clip_unsupported_variants_are_refused(tmp_path, capsys, part, change, message):
+def test_open_clip_unsupported_variants_are_refused(tmp_path, convert, part, change, message):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   config = json.loads((source / "open_clip_config.json").read_text())["model_cfg"]
   config[part] = ({} if "timm_model_name" in change or "hf_model_name" in change else config[part]) | change
   edit_json(source / "open_clip_config.json", model_cfg=config)
-  converted(tmp_path, source, 2)
-  (line,) = capsys.readouterr().err.splitlines()
-  assert message in line
+  assert message in convert(source, "--part=dual", code=2)
 
 
-def test_open_clip_unsupported_resize_mode_is_refused(tmp_path, capsys):
+def test_open_clip_unsupported_resize_mode_is_refused(tmp_path, convert):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   edit_json(source / "open_clip_config.json", preprocess_cfg={"resize_mode": "longest"})
-  converted(tmp_path, source, 2)
-  assert "xmcap has shortest and squash, bicubic" in capsys.readouterr().err
+  assert "xmcap has shortest and squash, bicubic" in convert(source, "--part=dual", code=2)
 
 
-def test_open_clip_without_part_dual_is_refused(tmp_path, capsys):
+def test_open_clip_without_part_dual_is_refused(tmp_path, convert):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
-  assert cli.main(["convert", f"--input={source}", f"--out={tmp_path / 'ours'}"]) == 2
-  assert "a model of two towers: give --part=dual" in capsys.readouterr().err
+  assert "a model of two towers: give --part=dual" in convert(source, code=2)
 
 
-def test_open_clip_pickle_is_refused(tmp_path, capsys):
+def test_open_clip_pickle_is_refused(tmp_path, convert):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   (source / "open_clip_model.safetensors").rename(source / "open_clip_pytorch_model.bin")
-  converted(tmp_path, source, 2)
-  assert "a pickle" in capsys.readouterr().err
+  assert "a pickle" in convert(source, "--part=dual", code=2)
 
 
-def test_open_clip_nllb_texts_have_language_tokens(tmp_path, monkeypatch):
+def test_open_clip_nllb_texts_have_language_tokens(tmp_path, convert, monkeypatch):
   """Each language's names get a first token of their own, as NLLB's tokenizer gives them."""
 
   class First:
@@ -178,17 +166,9 @@ def test_open_clip_nllb_texts_have_language_tokens(tmp_path, monkeypatch):
       return [[{"de": 20, "no": 30}[language], 7, 2] for _ in texts], 0
 
   monkeypatch.setattr(text_input, "of_folder", lambda *_: First())
-  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "nllb"))
-  (tmp_path / "labels.json").write_text(
-    json.dumps({"DE": [[0, 1], ["Hund", "Katze"]], "NO": [[0, 1], ["hund", "katt"]]})
-  )
-  command = [
-    "embed",
-    f"--model_dir={folder}",
-    f"--labels={tmp_path / 'labels.json'}",
-    f"--out={tmp_path / 'out'}",
-  ]
-  assert cli.main(command) == 0
+  folder = convert(open_clip_models.write(tmp_path / "theirs", "nllb"), "--part=dual")
+  labels = {"DE": [[0, 1], ["Hund", "Katze"]], "NO": [[0, 1], ["hund", "katt"]]}
+  embed_labels(folder, tmp_path / "out", labels).succeeded()
   _, wanted, _ = embedded(folder, open_clip_models.images(), np.array([[20, 7, 2], [30, 7, 2]]))
   for code, row in (("de", 0), ("no", 1)):
     np.testing.assert_allclose(

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import xmcap
-from tests import model_folders
-from xmcap import cli, configuration
+import xmcap as xmcap_lib
+from tests.make import files, models
+from tests.make.command import xmcap
+from tests.options import changed
+from xmcap import configuration
 from xmcap.data import tag_prompts
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
@@ -22,15 +24,9 @@ LENGTH = 24
 TAGS = {"one": {"en": {"sea": 0.1, "dog": 0.9}}, "two": {"en": {}}}
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("plain") / "model")
+  return models.captioner(tmp_path_factory.mktemp("plain") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +52,11 @@ def pictures(tmp_path_factory):
 
 def predicted(folder, tags=TAGS):
   rows = [
-    {"image/key": key, "language": code, "tags": found}
+    {"image/key": key, "language": language, "tags": of_language}
     for key, of_picture in tags.items()
-    for code, found in of_picture.items()
+    for language, of_language in of_picture.items()
   ]
-  path = folder / "predictions.jsonl"
-  path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-  return path
+  return files.jsonl(folder / "predictions.jsonl", *rows)
 
 
 def prompts_seen(monkeypatch):
@@ -79,28 +73,16 @@ def prompts_seen(monkeypatch):
   return seen
 
 
-def captioned(capsys, *arguments):
-  assert cli.main(["caption", *map(str, arguments)]) == 0
+def caption(folder, *arguments):
   gin.clear_config()
-  return capsys.readouterr()
+  return xmcap("caption", f"--model_dir={folder}", *arguments)
 
 
-def refused(capsys, *arguments):
-  capsys.readouterr()
-  assert cli.main(["caption", *map(str, arguments)]) == 2
-  gin.clear_config()
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1, error
-  return error
-
-
-def test_caption_tags_are_sorted_by_score_in_command_and_python(
-  tagged, pictures, tmp_path, monkeypatch, capsys
-):
+def test_caption_tags_are_sorted_by_score_in_command_and_python(tagged, pictures, tmp_path, monkeypatch):
   seen = prompts_seen(monkeypatch)
   file = predicted(tmp_path)
-  found = captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", "--json", pictures)
-  captioner = xmcap.load_captioner(tagged)
+  found = caption(tagged, f"--tags={file}", "--json", pictures).succeeded()
+  captioner = xmcap_lib.load_captioner(tagged)
   encode, start = captioner.vocabulary.encode, captioner.vocabulary.prompt("en")
   expected = [[*start, *encode("dog"), *encode("sea")], start]
   tags = tag_prompts.read(str(file))
@@ -116,41 +98,43 @@ def test_caption_tags_are_sorted_by_score_in_command_and_python(
   assert found.err == ""
 
 
-def test_caption_looks_up_tags_by_key_or_path(tagged, pictures, tmp_path, capsys):
-  file = predicted(tmp_path)
-  out = captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures).out
+def test_caption_looks_up_tags_by_key_or_path(tagged, pictures, tmp_path):
+  out = caption(tagged, f"--tags={predicted(tmp_path)}", pictures).succeeded().out
   assert out.splitlines()[0] == f"{pictures}/one.png"
-  by_path = predicted(tmp_path, {f"{pictures}/{key}.png": found for key, found in TAGS.items()})
-  captioned(capsys, f"--model_dir={tagged}", f"--tags={by_path}", "--keys=path", pictures)
+  by_path = predicted(tmp_path, {f"{pictures}/{key}.png": tags for key, tags in TAGS.items()})
+  caption(tagged, f"--tags={by_path}", "--keys=path", pictures).succeeded()
 
 
-def test_caption_refuses_invalid_tags_in_one_line(plain, tagged, pictures, tmp_path, capsys):
-  file = predicted(tmp_path)
-  line = refused(capsys, f"--model_dir={plain}", f"--tags={file}", pictures)
-  assert f"{plain}: the model was trained without tags in its prompts: leave the tags out" in line
-  line = refused(capsys, f"--model_dir={tagged}", f"--tags={file}", "--languages=en,th", pictures)
-  assert "no 'th' tags of 2 pictures (one, two), only in other languages: predict them, or set" in line
-  line = refused(capsys, f"--model_dir={tagged}", f"--tags={tmp_path / 'none'}", pictures)
-  assert "none" in line
-  predicted(tmp_path, {"one": TAGS["one"]})
-  line = refused(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures)
-  assert f"{file}: no tags of 1 picture (two): predict them first" in line
-  predicted(tmp_path, {**TAGS, "two": {"en": {"a very long tag of many words": 1.0, "another": 0.5}}})
-  line = refused(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures)
-  assert "picture 'two': the prompt of 'en' with tags has" in line
-  assert f"raise Predictor.prompt_length, which is {LENGTH}, or lower TagPrompts.most" in line
+@pytest.mark.parametrize(
+  ("tags", "options", "messages"),
+  [
+    (TAGS, ["--languages=en,th"],
+     ["no 'th' tags of 2 pictures (one, two), only in other languages: predict them, or set"]),
+    (TAGS, ["--tags=none"], ["none"]),
+    ({"one": TAGS["one"]}, [], ["predictions.jsonl: no tags of 1 picture (two): predict them first"]),
+    (TAGS | {"two": {"en": {"a very long tag of many words": 1.0, "another": 0.5}}}, [],
+     ["picture 'two': the prompt of 'en' with tags has",
+      f"raise Predictor.prompt_length, which is {LENGTH}, or lower TagPrompts.most"]),
+  ],
+)  # fmt: skip
+def test_caption_refuses_invalid_tags_in_one_line(tagged, pictures, tmp_path, tags, options, messages):
+  file = f"--tags={predicted(tmp_path, tags)}"
+  caption(tagged, *changed([file], options), pictures).refused(*messages)
 
 
-def test_one_language_of_tags_serves_all_captions(tagged, pictures, tmp_path, capsys):
-  file = predicted(tmp_path)
+def test_caption_refuses_tags_for_a_model_without_them(plain, pictures, tmp_path):
+  message = f"{plain}: the model was trained without tags in its prompts: leave the tags out"
+  caption(plain, f"--tags={predicted(tmp_path)}", pictures).refused(message)
+
+
+def test_one_language_of_tags_serves_all_captions(tagged, pictures, tmp_path):
   options = ["--gin.TagPrompts.language='en'", "--languages=th", "--json"]
-  captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", *options, pictures)
+  caption(tagged, f"--tags={predicted(tmp_path)}", *options, pictures).succeeded()
 
 
-def test_caption_warns_of_a_tag_model_without_tags(plain, tagged, pictures, capsys):
-  assert captioned(capsys, f"--model_dir={plain}", pictures).err == ""
-  said = captioned(capsys, f"--model_dir={tagged}", pictures).err
-  assert said == (
+def test_caption_warns_of_a_tag_model_without_tags(plain, tagged, pictures):
+  assert caption(plain, "--languages=en", pictures).succeeded().err == ""
+  assert caption(tagged, "--languages=en", pictures).succeeded().err == (
     "warning: the model was trained with tags in its prompts, and gets none: give --tags=FILE\n"
   )
 
@@ -170,8 +154,8 @@ def test_eval_warns_of_a_tag_model_without_tags(plain, tagged, capsys):
 def test_load_captioner_refuses_and_warns_about_tags(plain, tagged, pictures, caplog):
   picture = pictures / "one.png"
   with pytest.raises(UsageError, match="the model was trained without tags in its prompts"):
-    xmcap.load_captioner(plain).caption([picture], tags=[{"en": ["dog"]}])
-  captioner = xmcap.load_captioner(tagged)
+    xmcap_lib.load_captioner(plain).caption([picture], tags=[{"en": ["dog"]}])
+  captioner = xmcap_lib.load_captioner(tagged)
   for tags, says in [
     ([], "of each of the 1 pictures"),
     ([["dog"]], "give {language: tags} of each"),

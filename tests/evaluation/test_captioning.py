@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import xmcap
-from tests import model_folders
-from xmcap import cli
+import xmcap as xmcap_lib
+from tests.make import files, models
+from tests.make.command import xmcap
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import captioning, model_dir
@@ -26,37 +26,39 @@ from xmcap.models.decoding.search import Greedy, Sample
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("captioning") / "model")
+  return models.captioner(tmp_path_factory.mktemp("captioning") / "model")
 
 
 @pytest.fixture(scope="module")
 def captioner(folder):
-  return xmcap.load_captioner(folder, batch_size=4)
+  return xmcap_lib.load_captioner(folder, batch_size=4)
 
 
 def _pixels(count):
   return list(np.random.RandomState(0).randint(0, 256, (count, 20, 30, 3), np.uint8))
 
 
-def test_captions_are_those_of_the_command(folder, captioner, tmp_path, capsys):
-  picture = str(model_folders.picture(tmp_path))
+def caption(folder, *arguments):
+  gin.clear_config()
+  return xmcap("caption", f"--model_dir={folder}", *arguments)
+
+
+def printed(result):
+  return [json.loads(line) for line in result.out.splitlines()]
+
+
+def test_captions_are_those_of_the_command(folder, captioner, tmp_path):
+  picture = models.image(tmp_path)
   (ours,) = captioner.caption([picture], ["en", "th"])
-  try:
-    assert cli.main(["caption", f"--model_dir={folder}", "--languages=en,th", "--json", picture]) == 0
-  finally:
-    gin.clear_config()
-  printed = map(json.loads, capsys.readouterr().out.splitlines())
-  assert {line["language"]: line["caption"] for line in printed} == ours
+  lines = printed(caption(folder, "--languages=en,th", "--json", picture).succeeded())
+  assert {line["language"]: line["caption"] for line in lines} == ours
 
 
 def test_probabilities_are_those_of_the_command(folder, captioner):
   pixels = [captioner.load(picture) for picture in _pixels(3)]
-  try:
-    model_dir.parse(str(folder))
-    predictor = Predictor()
-    list(predictor(model_dir.load_params(str(folder)), range(3), pixels.__getitem__, ["en", "th"]))
-  finally:
-    gin.clear_config()
+  model_dir.parse(str(folder))
+  predictor = Predictor()
+  list(predictor(model_dir.load_params(str(folder)), range(3), pixels.__getitem__, ["en", "th"]))
   found = captioner.candidates(pixels, ["en", "th"])
   ours = {(key, code): one.probability for key, codes in enumerate(found) for code, (one,) in codes.items()}
   assert ours == pytest.approx(predictor.probabilities, abs=1e-5)
@@ -65,63 +67,39 @@ def test_probabilities_are_those_of_the_command(folder, captioner):
   assert beams["en"].probability is None
 
 
-def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path, capsys):
-  good = model_folders.picture(tmp_path).read_bytes()
-  (tmp_path / "page.jpg").write_text("<html>")
-  (tmp_path / "half.png").write_bytes(good[: len(good) // 2])
-  command = ["caption", f"--model_dir={folder}", f"--out={tmp_path / 'out.jsonl'}"]
-  try:
-    assert cli.main([*command, str(tmp_path)]) == 1
-    said = capsys.readouterr().err.splitlines()
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
-    assert cli.main([*command, str(tmp_path / "half.png")]) == 1
-  finally:
-    gin.clear_config()
-  assert [row["image/key"] for row in rows] == ["picture"]
-  left_out = [line for line in said if line.startswith("left out: ")]
+def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path):
+  good = models.image(tmp_path).read_bytes()
+  files.text(tmp_path / "page.jpg", "<html>")
+  files.text(tmp_path / "half.png", good[: len(good) // 2])
+  out = f"--out={tmp_path / 'out.jsonl'}"
+  result = caption(folder, out, tmp_path).refused(
+    "2 of 3 pictures left out, see above: replace or remove them", code=1
+  )
+  left_out = [line for line in result.err.splitlines() if line.startswith("left out: ")]
   assert len(left_out) == 2 and "half.png" in "".join(left_out) and "page.jpg" in "".join(left_out)
-  assert said[-1] == "xmcap: error: 2 of 3 pictures left out, see above: replace or remove them"
-  assert "half.png" in capsys.readouterr().err
+  rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+  assert [row["image/key"] for row in rows] == ["picture"]
+  caption(folder, out, tmp_path / "half.png").refused("half.png", code=1)
 
 
-def test_languages_that_the_model_did_not_learn_are_named(folder, tmp_path, capsys):
-  learned = tmp_path / "model"
-  shutil.copytree(folder, learned)
-  model = model_json.read(learned / model_json.NAME)
-  text = model_json.as_text(dataclasses.replace(model, languages=("en", "ca")))
-  (learned / model_json.NAME).write_text(text)
-  picture = str(model_folders.picture(tmp_path))
-  said = []
-  try:
-    for given in (folder, learned):
-      assert cli.main(["caption", f"--model_dir={given}", "--languages=en,fr,th", picture]) == 0
-      said.append(capsys.readouterr().err)
-  finally:
-    gin.clear_config()
-  assert said == ["", "warning: the model was trained on en, ca, not on fr, th\n"]
-
-
-def test_caption_languages_default_to_those_of_the_model(folder, tmp_path, capsys):
-  learned = tmp_path / "model"
-  shutil.copytree(folder, learned)
+def test_languages_of_the_model_are_the_default_and_others_are_named(folder, tmp_path):
+  learned = shutil.copytree(folder, tmp_path / "model")
   model = dataclasses.replace(model_json.read(learned / model_json.NAME), languages=("fr", "th"))
-  (learned / model_json.NAME).write_text(model_json.as_text(model))
-  picture, said = str(model_folders.picture(tmp_path)), []
-  for asked in (["--languages=trained"], []):
-    try:
-      assert cli.main(["caption", f"--model_dir={learned}", "--json", *asked, picture]) == 0
-    finally:
-      gin.clear_config()
-    lines = capsys.readouterr()
-    said.append([json.loads(line)["language"] for line in lines.out.splitlines()])
-    assert lines.err == ""
-  loaded = xmcap.load_captioner(learned)
-  assert said == [["fr", "th"]] * 2 and loaded.languages == ("fr", "th")
+  files.text(learned / model_json.NAME, model_json.as_text(model))
+  picture = models.image(tmp_path)
+  for languages in (["--languages=trained"], []):
+    result = caption(learned, "--json", *languages, picture).succeeded()
+    assert [line["language"] for line in printed(result)] == ["fr", "th"] and result.err == ""
+  loaded = xmcap_lib.load_captioner(learned)
+  assert loaded.languages == ("fr", "th")
   assert list(loaded.caption([picture])[0]) == ["fr", "th"]
+  assert caption(folder, "--languages=en,th", picture).succeeded().err == ""
+  told = caption(learned, "--languages=en,th", picture).succeeded().err
+  assert told == "warning: the model was trained on fr, th, not on en\n"
 
 
 def test_a_picture_in_any_form_has_the_same_caption(captioner, tmp_path):
-  path = model_folders.picture(tmp_path)
+  path = models.image(tmp_path)
   image = Image.open(path)
   forms = [path, str(path), path.read_bytes(), image, np.array(image), captioner.load(path)]
   assert len({str(of_picture) for of_picture in captioner.caption(forms, ["en", "fr"])}) == 1
@@ -242,11 +220,11 @@ def test_captioner_refuses_invalid_images(captioner, picture, message):
 
 def test_load_captioner_refuses_invalid_folders(folder, tmp_path):
   with pytest.raises(UsageError, match=r"model\.json is missing"):
-    xmcap.load_captioner(tmp_path)
+    xmcap_lib.load_captioner(tmp_path)
   with pytest.raises(UsageError, match="no checkpoint of step 7"):
-    xmcap.load_captioner(folder, step=7)
+    xmcap_lib.load_captioner(folder, step=7)
   with pytest.raises(UsageError, match="batch_size is 0"):
-    xmcap.load_captioner(folder, batch_size=0)
+    xmcap_lib.load_captioner(folder, batch_size=0)
 
 
 def test_parameters_of_another_model_are_refused(folder, captioner):

@@ -6,14 +6,13 @@ Those equal transformers' (tests/convert/test_hf_dual.py).
 import json
 import shutil
 
-import gin
 import numpy as np
 import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer, converted, write_dual
+from tests.make.command import xmcap
 from tests.make.images import encode
-from tests.make.tiny_corpus import register, tiny_dir, write_corpus  # noqa: F401  fixtures
-from xmcap import cli
+from tests.make.tiny_corpus import write_corpus
 from xmcap.data import images, records
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
@@ -44,26 +43,20 @@ TagStream.image_size = %IMAGE_SIZE
 """
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 @pytest.fixture
 def tower(tmp_path):
   """A CLIP with a `tokenizer.json`, which crops pictures, as `xmcap convert` writes it."""
-  tokenizer = clip_tokenizer(tmp_path / "tokenizer", [])
+  tokenizer = clip_tokenizer(tmp_path / "tokenizer")
   write_dual(
     tmp_path / "theirs", "CLIP", vocab_size=len(tokenizer), max_position_embeddings=16,
     eos_token_id=tokenizer.eos_token_id,
   )  # fmt: skip
   shutil.copy(tmp_path / "tokenizer" / "tokenizer.json", tmp_path / "theirs")
-  return converted(tmp_path, "CLIP")
+  return converted(tmp_path)
 
 
 @pytest.fixture
-def corpus(tmp_path, tiny_dir):  # noqa: F811
+def corpus(tmp_path, tiny_dir):
   """A corpus with a vocabulary of its own, which is not that of the tower."""
   shutil.copytree(tiny_dir, tmp_path / "corpus")
   (tmp_path / "corpus" / "languages.txt").write_text("ar\nde\nen\n")
@@ -72,16 +65,16 @@ def corpus(tmp_path, tiny_dir):  # noqa: F811
   return tmp_path / "corpus"
 
 
-def command(tower, corpus):
-  return [
+def evaluate(tower, corpus):
+  return xmcap(
     "eval", f"--model_dir={tower}", f"--gin_file={corpus.parent / 'mine.gin'}", f"--gin.DATA_DIR={corpus}",
     f"--gin.LABELS={corpus.parent / 'labels.json'}",
-  ]  # fmt: skip
+  )  # fmt: skip
 
 
-def test_eval_of_a_converted_tower_equals_scores_of_embeddings(tower, corpus, capsys):
-  assert cli.main(command(tower, corpus)) == 0
-  printed = dict(line.split("  ") for line in capsys.readouterr().out.splitlines() if "  " in line)
+def test_eval_of_a_converted_tower_equals_scores_of_embeddings(tower, corpus):
+  lines = evaluate(tower, corpus).succeeded().out.splitlines()
+  printed = dict(line.split("  ") for line in lines if "  " in line)
 
   made = embed.load(str(tower))
   assert isinstance(made, embedder.DualEmbedder)
@@ -112,14 +105,12 @@ def test_eval_of_a_converted_tower_equals_scores_of_embeddings(tower, corpus, ca
   assert float(printed["top1"]) == pytest.approx(mean, abs=6e-5)
 
 
-def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus, capsys):
+def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus):
   (tower / "tokenizer.json").unlink()
-  assert cli.main(command(tower, corpus)) == 2
-  (line,) = capsys.readouterr().err.splitlines()
-  assert "no tokenizer of its text tower" in line
+  evaluate(tower, corpus).refused("no tokenizer of its text tower")
 
 
-def test_tag_stream_resizes_images_as_the_tower(tmp_path, register):  # noqa: F811
+def test_tag_stream_resizes_images_as_the_tower(tmp_path, register):
   pixels = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype(np.uint8)
   record = records.Record("a", encode(pixels), [records.Caption("en", "a dog")], ["dog"])
   name = register(write_corpus(tmp_path, [record], train_vocabulary=False), languages=("en",)).name

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.evaluation import dual
-from tests.make.tiny_corpus import tiny_dir  # noqa: F401  a fixture
-from xmcap.cli import main
+from tests.make import files, models
+from tests.make.command import xmcap
 from xmcap.evaluation import embed as embed_lib
 from xmcap.families.dual import embedder
 from xmcap.scoring import read_system
@@ -21,8 +20,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, tiny_dir):  # noqa: F811
-  return dual.write_run(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
+def run(tmp_path_factory, tiny_dir):
+  return models.dual_tower(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
 
 
 @pytest.fixture
@@ -32,87 +31,70 @@ def work(tmp_path, run):
   (tmp_path / "images").mkdir()
   rng = np.random.default_rng(0)
   for key in "abcdefghijkl":
-    Image.fromarray(rng.integers(255, size=(16, 16, 3), dtype=np.uint8)).save(
-      tmp_path / "images" / f"{key}.png"
-    )
-  captions = {
-    "images": list("lkjihgfedcba"),
-    "captions": {"en": [[f"dog {n}"] for n in range(12)], "de": [[f"Hund {n}", "Hund"] for n in range(12)]},
-  }
-  (tmp_path / "captions.json").write_text(json.dumps(captions))
+    picture = Image.fromarray(rng.integers(255, size=(16, 16, 3), dtype=np.uint8))
+    picture.save(tmp_path / "images" / f"{key}.png")
+  captions = {"en": [[f"dog {n}"] for n in range(12)], "de": [[f"Hund {n}", "Hund"] for n in range(12)]}
+  files.json(tmp_path / "captions.json", {"images": list("lkjihgfedcba"), "captions": captions})
   labels = {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
-  (tmp_path / "labels.json").write_text(json.dumps(labels))
-  (tmp_path / "prompts.json").write_text(json.dumps({"EN": ["a {}", "the {}"]}))
+  files.json(tmp_path / "labels.json", labels)
+  files.json(tmp_path / "prompts.json", {"EN": ["a {}", "the {}"]})
   return tmp_path
 
 
-def embed(work, *options):
-  return main(["embed", f"--model_dir={work / 'run'}", f"--out={work / 'out'}", *options])
+def embed(work, *options, run="run", out="out"):
+  return xmcap("embed", f"--model_dir={work / run}", f"--out={work / out}", *options)
 
 
 def everything(work):
-  return [
-    f"--images={work / 'images'}", f"--captions={work / 'captions.json'}", f"--labels={work / 'labels.json'}",
-    f"--prompts={work / 'prompts.json'}",
-  ]  # fmt: skip
+  return [f"--{name}={work / name}.json" for name in ("captions", "labels", "prompts")] + [
+    f"--images={work / 'images'}"
+  ]
 
 
 def contents(folder):
   return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_embed_files_are_read_by_retrieval_and_zero_shot_scores(work, capsys):
-  assert embed(work, *everything(work)) == 0
+def test_embed_files_are_read_by_retrieval_and_zero_shot_scores(work):
+  embed(work, *everything(work)).succeeded()
   out = work / "out"
   assert (out / "keys.txt").read_text().split() == list("lkjihgfedcba")  # in the order of the captions
   assert np.load(out / "pictures.npy").shape == (12, 8)
   assert np.load(out / "captions" / "de.npy").shape == (24, 8)
   assert np.load(out / "labels" / "de.npy").shape == (2, 8)
   assert not list(out.glob(".build"))
-  score = ["--pictures", str(out / "pictures.npy"), "--out", str(work / "scores")]
-  captions = ["--captions", str(work / "captions.json"), "--texts", str(out / "captions")]
-  assert main(["score", "retrieval", *score, *captions]) == 0
-  (work / "targets.txt").write_text("0\n2\n" * 6)
-  labels = [
-    "--labels",
-    str(work / "labels.json"),
-    "--texts",
-    str(out / "labels"),
-    f"--targets={work / 'targets.txt'}",
-  ]
-  assert main(["score", "zero-shot", *score[:2], "--out", str(work / "scores2"), *labels]) == 0
+  files.lines(work / "targets.txt", *[0, 2] * 6)
+  for command, options in {
+    "retrieval": [f"--captions={work / 'captions.json'}", f"--texts={out / 'captions'}"],
+    "zero-shot": [f"--labels={work / 'labels.json'}", f"--texts={out / 'labels'}", f"--targets={work / 'targets.txt'}"],
+  }.items():  # fmt: skip
+    pictures = f"--pictures={out / 'pictures.npy'}"
+    xmcap("score", command, pictures, f"--out={work / command}", *options).succeeded()
 
 
-def test_embeddings_are_scored_by_clip_score(work, small_parts, capsys):
+def test_embeddings_are_scored_by_clip_score(work, small_parts):
   keys = "abcdefghijkl"
-  rows = [
-    {"image/key": key, "language": "en", "caption": f"dog {n % 5}" if n else ""} for n, key in enumerate(keys)
-  ]
-  (work / "ours.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-  references = [
-    {"image/key": key, "language": "en", "caption": f"dog {n}"} for n, key in enumerate(keys[::-1])
-  ]
-  (work / "references.jsonl").write_text("".join(json.dumps(row) + "\n" for row in references))
+  files.captions(
+    work / "ours.jsonl", {key: {"en": f"dog {n % 5}" if n else ""} for n, key in enumerate(keys)}
+  )
+  files.captions(work / "references.jsonl", {key: {"en": f"dog {n}"} for n, key in enumerate(keys[::-1])})
   out = work / "out"
   pictures = [f"--images={work / 'images'}", f"--captions={work / 'references.jsonl'}"]
-  assert embed(work, *pictures, f"--predictions={work / 'ours.jsonl'}", "--prefix=a photo of ") == 0
-  found = [
-    json.loads(line)["caption"] for line in (out / "predictions" / "en.jsonl").read_text().splitlines()
-  ]
-  assert found == ["dog 1", "dog 2", "dog 3", "dog 4", "dog 0"]  # each once, none of the empty one
+  embed(work, *pictures, f"--predictions={work / 'ours.jsonl'}", "--prefix=a photo of ").succeeded()
+  texts = (out / "predictions" / "en.jsonl").read_text().splitlines()
+  # Each once, none of the empty one.
+  assert [json.loads(line)["caption"] for line in texts] == ["dog 1", "dog 2", "dog 3", "dog 4", "dog 0"]
   assert len((out / "captions" / "en.jsonl").read_text().splitlines()) == 12
-  score = [
+  xmcap(
     "score", f"--references={work / 'references.jsonl'}", f"--predictions={work / 'ours.jsonl'}",
     "--metrics=clip_score", f"--vectors={out}", f"--out={work / 'scores'}",
-  ]  # fmt: skip
-  assert main(score) == 0
+  ).succeeded()  # fmt: skip
   row = read_system(work / "scores").statistics["en"].image_scores("clip_score")
-  own = np.load(out / "captions" / "en.npy")[
-    11 - np.arange(12)
-  ]  # of the references "dog 11" (of a) to "dog 0" (of l)
+  # Of the references "dog 11" (of a) to "dog 0" (of l).
+  references = np.load(out / "captions" / "en.npy")[11 - np.arange(12)]
   pictures = np.load(out / "pictures.npy")[::-1]  # their order is that of the references
-  said = np.array([11 - n % 5 for n in range(12)])  # the place of "dog N" in `own`
-  cosines = (own[said].astype(np.float64) * pictures).sum(1)
+  said = np.array([11 - n % 5 for n in range(12)])  # the place of "dog N" in `references`
+  cosines = (references[said].astype(np.float64) * pictures).sum(1)
   np.testing.assert_allclose(row, [0, *(2.5 * np.maximum(cosines, 0))[1:]], atol=1e-5)
   card = json.loads((out / "vectors.json").read_text())
   signature = (work / "scores" / "table.md").read_text()
@@ -120,22 +102,20 @@ def test_embeddings_are_scored_by_clip_score(work, small_parts, capsys):
   assert f"weights={card['weights']},preprocessing=16 px" in signature and "prefix='a photo of '" in signature
 
 
-def test_embed_weights_hash_changes_with_weights(work, run):
+def edit_model(work, change):
+  path = work / "run" / "model.json"
+  values = json.loads(path.read_text())
+  change(values)
+  files.json(path, values)
+
+
+def test_embed_weights_hash_changes_with_weights(work):
   hashes = []
-  for folder in ("run", "other"):
-    if folder == "other":
-      shutil.copytree(run, work / "other")
-      held = json.loads((work / "other" / "model.json").read_text())
-      held["vit"]["image_mean"] = [0.4, 0.4, 0.4]
-      (work / "other" / "model.json").write_text(json.dumps(held))
-    options = [
-      f"--model_dir={work / folder}",
-      f"--out={work / folder}-out",
-      f"--labels={work / 'labels.json'}",
-    ]
-    assert main(["embed", *options]) == 0
-    hashes.append(json.loads((work / f"{folder}-out" / "vectors.json").read_text())["weights"])
-  assert hashes[0] != hashes[1] and all(each.startswith("sha256:") for each in hashes)
+  for out in ("before", "after"):
+    embed(work, f"--labels={work / 'labels.json'}", out=out).succeeded()
+    hashes.append(json.loads((work / out / "vectors.json").read_text())["weights"])
+    edit_model(work, lambda values: values["vit"].update(image_mean=[0.4, 0.4, 0.4]))
+  assert hashes[0] != hashes[1] and all(name.startswith("sha256:") for name in hashes)
 
 
 @pytest.fixture
@@ -143,12 +123,11 @@ def small_parts(monkeypatch):
   monkeypatch.setattr(embed_lib, "_PART", {"pictures": 5, "captions": 9, "predictions": 2, "labels": 2})
 
 
-def test_killed_embed_resumes_with_the_same_bytes(work, small_parts, monkeypatch, capsys):
+def test_killed_embed_resumes_with_the_same_bytes(work, small_parts, monkeypatch):
   texts = json.loads((work / "captions.json").read_text())
   texts["captions"]["en"][0] = ["dog " * 80]  # it is cut, and counted in embeddings.json
-  (work / "captions.json").write_text(json.dumps(texts))
-  assert embed(work, *everything(work)) == 0
-  assert "texts of more than 64 pieces, which were cut: 1" in capsys.readouterr().err
+  files.json(work / "captions.json", texts)
+  embed(work, *everything(work)).succeeded("texts of more than 64 pieces, which were cut: 1")
   whole = contents(work / "out")
 
   made = embedder.DualEmbedder.pictures
@@ -162,20 +141,17 @@ def test_killed_embed_resumes_with_the_same_bytes(work, small_parts, monkeypatch
 
   (work / "out").rename(work / "first")
   monkeypatch.setattr(embedder.DualEmbedder, "pictures", stopped)
-  assert embed(work, *everything(work)) == 130
-  assert embed(work, *everything(work)) == 0
+  assert embed(work, *everything(work)).code == 130
+  embed(work, *everything(work)).succeeded()
   assert [len(paths) for paths in calls] == [5, 5, 5, 2]
   assert contents(work / "out") == whole
-  capsys.readouterr()
-  assert embed(work, *everything(work)) == 0
-  assert "holds these embeddings already" in capsys.readouterr().err
+  embed(work, *everything(work)).succeeded("holds these embeddings already")
 
 
-def test_embed_is_the_same_for_any_part_size(work, monkeypatch, request):
-  assert embed(work, *everything(work)) == 0
-  (work / "out").rename(work / "whole")
+def test_embed_is_the_same_for_any_part_size(work, request):
+  embed(work, *everything(work), out="whole").succeeded()
   request.getfixturevalue("small_parts")
-  assert embed(work, *everything(work)) == 0
+  embed(work, *everything(work)).succeeded()
   for path in (work / "whole").rglob("*.npy"):
     np.testing.assert_allclose(
       np.load(work / "out" / path.relative_to(work / "whole")), np.load(path), atol=1e-6
@@ -192,11 +168,10 @@ def launched(work, *options):
   return ended.returncode, ended.stdout
 
 
+@pytest.mark.full  # tests/evaluation/test_parts.py divides parts among processes
 @pytest.mark.slow
 def test_embed_with_two_processes_equals_one(work):
-  assert embed(work, *everything(work)) == 0
-  (work / "out").rename(work / "one")
-
+  embed(work, *everything(work), out="one").succeeded()
   picture = (work / "images" / "e.png").read_bytes()
   (work / "images" / "e.png").write_bytes(b"no picture")
   code, said = launched(work, *everything(work))
@@ -206,18 +181,17 @@ def test_embed_with_two_processes_equals_one(work):
   (work / "images" / "e.png").write_bytes(picture)
   code, said = launched(work, *everything(work))
   assert code == 0 and "embeddings are ready" in said, said
-  names = {path.relative_to(work / "one") for path in (work / "one").rglob("*") if path.is_file()}
-  assert names == {path.relative_to(work / "out") for path in (work / "out").rglob("*") if path.is_file()}
-  for name in names:
-    one, two = work / "one" / name, work / "out" / name
-    if name.suffix == ".npy":
-      np.testing.assert_allclose(np.load(two), np.load(one), atol=1e-6)
+  one, two = contents(work / "one"), contents(work / "out")
+  assert one.keys() == two.keys()
+  for name in one:
+    if name.endswith(".npy"):
+      np.testing.assert_allclose(np.load(work / "out" / name), np.load(work / "one" / name), atol=1e-6)
     else:
-      assert one.read_bytes() == two.read_bytes()
+      assert one[name] == two[name]
 
 
 def test_embed_of_images_has_keys_of_file_names(work):
-  assert embed(work, f"--images={work / 'images'}") == 0
+  embed(work, f"--images={work / 'images'}").succeeded()
   assert (work / "out" / "keys.txt").read_text().split() == list("abcdefghijkl")
 
 
@@ -229,15 +203,16 @@ def test_embed_of_images_has_keys_of_file_names(work):
     (["--prompts=prompts.json", "--images=images"], "--prompts are for names of classes: give --labels too"),
     (["--labels=labels.json", "--languages=th"], "no labels in th"),
     (["--images=empty"], "empty"),
-    (["--labels=labels.json", "--step=7"], "7"),
+    (["--labels=labels.json", "--step=7"], "holds no checkpoint of step 7: it has 3"),
+    (["--images=fewer", "--captions=captions.json"], "no pictures of "),
   ],
 )
-def test_embed_usage_errors_are_one_line(work, monkeypatch, capsys, options, message):
+def test_embed_usage_errors_are_one_line(work, monkeypatch, options, message):
   monkeypatch.chdir(work)
   (work / "empty").mkdir()
-  assert embed(work, *options) != 0
-  error = capsys.readouterr().err
-  assert message in error and error.count("\n") == 1 and error.startswith("xmcap: error: ")
+  (work / "fewer").mkdir()
+  shutil.copy("images/c.png", "fewer")
+  embed(work, *options).refused(message)
 
 
 @pytest.mark.parametrize(
@@ -254,50 +229,35 @@ def test_embed_usage_errors_are_one_line(work, monkeypatch, capsys, options, mes
     ("captions", {"images": ["a"], "captions": {"en": [["\u2581"]]}}, "captions of 'en', from 0: text 0"),
   ],
 )
-def test_embed_input_errors_are_one_line(work, capsys, name, content, message):
-  (work / f"{name}.json").write_text(json.dumps(content))
-  assert embed(work, *everything(work)[1:]) == 2
-  errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-  assert len(errors) == 1 and message in errors[0] and errors[0].startswith("xmcap: error: "), errors
+def test_embed_input_errors_are_one_line(work, name, content, message):
+  files.json(work / f"{name}.json", content)
+  embed(work, *everything(work)[:-1]).refused(message)
 
 
-def test_a_captioner_is_refused(work, capsys):
-  file = work / "run" / "model.json"
-  held = json.loads(file.read_text())
-  del held["dual"]
-  file.write_text(json.dumps(held))
-  assert embed(work, f"--labels={work / 'labels.json'}") == 2
-  assert "holds no dual tower: give a run of runs/contrastive.gin or runs/w2vv.gin" in capsys.readouterr().err
+def test_a_captioner_is_refused(work):
+  edit_model(work, lambda values: values.pop("dual"))
+  embed(work, f"--labels={work / 'labels.json'}").refused(
+    "holds no dual tower: give a run of runs/contrastive.gin or runs/w2vv.gin"
+  )
 
 
-def test_other_texts_in_the_same_folder_are_refused(work, capsys):
-  assert embed(work, f"--labels={work / 'labels.json'}") == 0
-  assert embed(work, f"--captions={work / 'captions.json'}") == 2
-  assert "contains embeddings with captions=" in capsys.readouterr().err
-
-
-def test_a_missing_picture_of_a_caption_is_named(work, capsys):
-  (work / "images" / "c.png").unlink()
-  assert embed(work, f"--images={work / 'images'}", f"--captions={work / 'captions.json'}") == 2
-  assert "no pictures of c, which" in capsys.readouterr().err
+def test_other_texts_in_the_same_folder_are_refused(work):
+  embed(work, f"--labels={work / 'labels.json'}").succeeded()
+  embed(work, f"--captions={work / 'captions.json'}").refused("contains embeddings with captions=")
 
 
 def test_embed_pool_of_sentences_for_annotators(work):
   """As COCO-CN's annotators saw them: a text of sentences, a folder of pictures, and no pairs of them."""
-  pool, top = work / "pool.txt", work / "top.jsonl"
-  pool.write_text("".join(f"dog {n}\n" for n in range(9)))
-  assert embed(work, f"--captions={pool}", "--language=en") == 0
-  photos = ["embed", f"--model_dir={work / 'run'}", f"--out={work / 'photos'}", f"--images={work / 'images'}"]
-  assert main(photos) == 0
-  read = [
-    f"--queries={work / 'photos'}",
-    f"--candidates={work / 'out/captions/en.npy'}",
-    f"--sentences={pool}",
-  ]
-  assert main(["retrieval", "top", *read, "--language=en", f"--out={top}"]) == 0
+  pool, top = files.lines(work / "pool.txt", *(f"dog {n}" for n in range(9))), work / "top.jsonl"
+  embed(work, f"--captions={pool}", "--language=en").succeeded()
+  embed(work, f"--images={work / 'images'}", out="photos").succeeded()
+  xmcap(
+    "retrieval", "top", f"--queries={work / 'photos'}", f"--candidates={work / 'out/captions/en.npy'}",
+    f"--sentences={pool}", "--language=en", f"--out={top}",
+  ).succeeded()  # fmt: skip
   rows = [json.loads(line) for line in top.read_text().splitlines()]
   pictures, texts = np.load(work / "photos/pictures.npy"), np.load(work / "out/captions/en.npy")
   best = np.argsort(-(pictures[0] @ texts.T), kind="stable")[:5]
   assert [row["caption"] for row in rows[:5]] == [f"dog {n}" for n in best] and len(rows) == 5 * 12
-  page = ["human", "annotate", f"--images={work / 'images'}", "--language=en", "--sentences", str(top)]
-  assert main([*page, f"--out={work / 'page'}"]) == 0
+  page = ["--language=en", "--sentences", top, f"--out={work / 'page'}"]
+  xmcap("human", "annotate", f"--images={work / 'images'}", *page).succeeded()

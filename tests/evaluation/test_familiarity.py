@@ -5,8 +5,8 @@ import json
 import gin
 import pytest
 
-from tests import model_folders
-from xmcap import cli
+from tests.make import files, models
+from tests.make.command import xmcap
 from xmcap.errors import UsageError
 from xmcap.evaluation import familiarity
 
@@ -83,15 +83,12 @@ def test_malformed_familiar_json_is_refused_in_one_line(tmp_path, text):
     familiarity.read(tmp_path)
 
 
-def test_caption_warns_of_unfamiliar_images(tmp_path, capsys):
-  folder, picture = model_folders.write(tmp_path / "model"), model_folders.picture(tmp_path)
-  command = ["caption", f"--model_dir={folder}", "--languages=en", str(picture)]
+def test_caption_warns_of_unfamiliar_images(tmp_path):
+  folder, picture = models.captioner(tmp_path / "model"), models.image(tmp_path)
   for least, warned in ((None, False), (0.0, False), (1.0, True)):
     gin.clear_config()
     if least is not None:
       values = {"format": "xmcap.familiar", "version": 2, "probabilities": {"en": [least] * 100}}
-      (folder / familiarity.NAME).write_text(json.dumps(values))
-    capsys.readouterr()
-    assert cli.main(command) == 0
-    assert ("may be unlike" in capsys.readouterr().err) == warned
-  gin.clear_config()
+      files.json(folder / familiarity.NAME, values)
+    result = xmcap("caption", f"--model_dir={folder}", "--languages=en", picture).succeeded()
+    assert ("may be unlike" in result.err) == warned

@@ -6,42 +6,31 @@ import socket
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests import drawn_params
-from tests.evaluation.dual import DUAL, T5, VIT
-from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
+from tests.make import models
+from tests.make.command import xmcap
+from tests.make.models import DUAL_VIT as VIT
+from tests.make.tiny_corpus import NUM_PICTURES
 from tests.options import changed
-from xmcap.cli import main
 from xmcap.data import features, images, record_features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.evaluation import image_features
-from xmcap.models import model_json
 from xmcap.models.vit import ViT
-from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.step import create_state
 
 ROOT = pathlib.Path(__file__).parents[2]
 SIDE = VIT.image_size
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, tiny_dir):
   """A run's folder, and the parameters of its ViT."""
-  folder = tmp_path_factory.mktemp("run")
-  params = drawn_params.of(ViT(VIT).init, np.zeros((1, SIDE, SIDE, 3), np.uint8))
-  state = create_state({"vit": params, "other": {"kernel": np.ones((2, 2), np.float32)}}, Optimizer(adam))
-  checkpoints = Checkpoints(folder)
-  checkpoints.save(3, state)
-  checkpoints.close()
-  configs = {"vit": VIT, "t5": T5, "dual": DUAL}
-  model = model_json.Model({name: model_json.of_config(config) for name, config in configs.items()})
-  (folder / model_json.NAME).write_text(model_json.as_text(model))
-  return folder, params
+  folder = models.dual_tower(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
+  return folder, models.dual_params()["vit"]
 
 
 @pytest.fixture
@@ -54,11 +43,12 @@ def photos(tmp_path):
 
 
 def made(run, out, *options):
-  return main(["features", *changed([f"--model_dir={run[0]}", f"--out={out}"], [*map(str, options)])])
+  return xmcap("features", *changed([f"--model_dir={run[0]}", f"--out={out}"], [*map(str, options)]))
 
 
 def tokens(params, pixels, pool=VIT.pool):
-  return np.asarray(ViT(dataclasses.replace(VIT, pool=pool)).apply({"params": params}, np.stack(pixels)))
+  apply = jax.jit(ViT(dataclasses.replace(VIT, pool=pool)).apply)
+  return np.asarray(apply({"params": params}, np.stack(pixels)))
 
 
 def crops_by_hand(file):
@@ -75,9 +65,9 @@ def crops_by_hand(file):
   ]
 
 
-def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir):  # noqa: F811
+def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir):
   out = tmp_path / "f.safetensors"
-  assert made(run, out, f"--corpus={tiny_dir}") == 0
+  made(run, out, f"--corpus={tiny_dir}").succeeded()
   source = RecordSource(tiny_dir, "train")
   pixels = [images.load(record.image, "", SIDE) for record in source]
   found = record_features.of_source(out, source).vectors
@@ -87,7 +77,7 @@ def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir
 
 
 def test_ten_crops_as_a_big_file(run, tmp_path, photos):
-  assert made(run, tmp_path / "f", photos, "--crops=10", "--format=bigfile") == 0
+  made(run, tmp_path / "f", photos, "--crops=10", "--format=bigfile").succeeded()
   found = features.read(tmp_path / "f")
   assert found.keys == ("a", "b", "c")
   for key, vector in zip(*found, strict=True):
@@ -96,7 +86,7 @@ def test_ten_crops_as_a_big_file(run, tmp_path, photos):
 
 
 def test_the_mean_over_patch_tokens(run, tmp_path, photos):
-  assert made(run, tmp_path / "f.safetensors", photos / "a.png", "--vectors=mean") == 0
+  made(run, tmp_path / "f.safetensors", photos / "a.png", "--vectors=mean").succeeded()
   pixels = [images.load((photos / "a.png").read_bytes(), "", SIDE)]
   found = features.read(tmp_path / "f.safetensors").vectors
   np.testing.assert_allclose(found, tokens(run[1], pixels, "none").mean(1), atol=1e-5)
@@ -104,7 +94,7 @@ def test_the_mean_over_patch_tokens(run, tmp_path, photos):
 
 def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, monkeypatch):
   monkeypatch.setattr(image_features, "_PART", 2)
-  assert made(run, tmp_path / "whole.safetensors", photos) == 0
+  made(run, tmp_path / "whole.safetensors", photos).succeeded()
   compute, calls = image_features.ImageEncoder.__call__, []
 
   def stopped(self, pictures, *arguments):
@@ -115,8 +105,8 @@ def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, 
 
   monkeypatch.setattr(image_features.ImageEncoder, "__call__", stopped)
   out = tmp_path / "f.safetensors"
-  assert made(run, out, photos) == 130
-  assert made(run, out, photos) == 0
+  assert made(run, out, photos).code == 130
+  made(run, out, photos).succeeded()
   assert calls == [2, 1, 1]
   assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
 
@@ -124,7 +114,6 @@ def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, 
 _SMALL_PARTS = """
 import sys
 from xmcap.cli import main
-from xmcap.errors import UsageError
 from xmcap.evaluation import image_features
 
 image_features._PART = 1
@@ -150,14 +139,15 @@ def launched(run, out, *options):
   return [process.returncode for process in processes], "".join(said)
 
 
+@pytest.mark.full  # tests/evaluation/test_parts.py divides parts among processes
 @pytest.mark.slow
 def test_features_with_two_processes_equal_one(run, tmp_path, photos, monkeypatch):
   monkeypatch.setattr(image_features, "_PART", 1)
   one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
-  assert made(run, one, photos) == 0
+  made(run, one, photos).succeeded()
   whole = (photos / "b.png").read_bytes()
   (photos / "b.png").write_bytes(b"no picture")
-  assert made(run, two, photos) == 1
+  assert made(run, two, photos).code == 1
   assert [path.name for path in (tmp_path / "two.safetensors.parts").glob("*.npz")] == ["0.npz"]
   (photos / "b.png").write_bytes(whole)
   codes, said = launched(run, two, photos)
@@ -166,14 +156,13 @@ def test_features_with_two_processes_equal_one(run, tmp_path, photos, monkeypatc
   assert two.read_bytes() == one.read_bytes() and not (tmp_path / "two.safetensors.parts").exists()
 
 
-def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys):
+def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos):
   (photos / "b.png").write_bytes(b"no picture")
   out = tmp_path / "f.safetensors"
-  assert made(run, out, photos) == 1
-  assert "picture 'b'" in capsys.readouterr().err
-  assert made(run, out, photos, "--on_bad=skip") == 0
-  said = capsys.readouterr()
-  assert "cannot be decoded: 1 picture (b)" in said.err and "vectors of 2 pictures" in said.out
+  made(run, out, photos).refused("picture 'b'", code=1)
+  made(run, out, photos, "--on_bad=skip").succeeded(
+    "cannot be decoded: 1 picture (b)", "vectors of 2 pictures"
+  )
   assert features.read(out).keys == ("a", "c")
 
 
@@ -187,16 +176,14 @@ def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys)
     (["photos", "--model_dir=photos"], "not a model folder"),
   ],
 )
-def test_features_usage_errors_are_one_line(run, tmp_path, photos, monkeypatch, capsys, options, message):
+def test_features_usage_errors_are_one_line(run, tmp_path, photos, monkeypatch, options, message):
   monkeypatch.chdir(tmp_path)
-  assert made(run, "f.safetensors", *options) == 2
-  error = capsys.readouterr().err
-  assert message in error and error.count("\n") == 1
+  made(run, "f.safetensors", *options).refused(message)
 
 
-def test_several_splits_in_one_file(run, tmp_path, tiny_dir):  # noqa: F811
+def test_several_splits_in_one_file(run, tmp_path, tiny_dir):
   out = tmp_path / "f.safetensors"
-  assert made(run, out, f"--corpus={tiny_dir}", "--split=train[20:]+train[:2]") == 0
+  made(run, out, f"--corpus={tiny_dir}", "--split=train[20:]+train[:2]").succeeded()
   keys = [record.key for split in ("train[20:]", "train[:2]") for record in RecordSource(tiny_dir, split)]
   assert features.read(out).keys == (*keys,)
   for split in ("train[20:]", "train[:2]"):

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from tests.make.images import encode
 from tests.make.tiny_corpus import write_corpus
 from xmcap.data import images, records
@@ -99,10 +100,9 @@ def test_tag_predictor_names_tags_as_for_single_images(corpus):
   objective = TagObjective(vit, num_classes=3, num_slots=2)
   pictures = {record.key: record.image for record in records.RecordSource(corpus, SHOWN)}
   pixels = {key: images.load(data, key, 8) for key, data in pictures.items()}
-  params = objective.module.init(jax.random.key(0), np.stack(list(pixels.values())))["params"]
-  # Untrained, it would see the same in all pictures.
-  params = jax.tree.map(lambda leaf: 4 * leaf, params)
-  slots, _ = objective.module.apply({"params": params}, np.stack(list(pixels.values())))
+  batch = np.stack(list(pixels.values()))
+  params = drawn_params.of(objective.module.init, batch)
+  slots, _ = jax.jit(objective.module.apply)({"params": params}, batch)
   tags = ["dog", "cat", "owl"]
   expected = {}
   for key, row in zip(pixels, np.argmax(slots, -1), strict=True):

@@ -12,7 +12,8 @@ import pytest
 
 from tests.convert import open_clip_models, test_m_clip
 from tests.convert.test_hf_dual import write_dual
-from xmcap.cli import main
+from tests.make import files
+from tests.make.command import xmcap
 from xmcap.errors import UsageError
 from xmcap.families.dual.adapting import AdapterObjective
 from xmcap.families.dual.taught_stream import PairStream
@@ -26,12 +27,6 @@ PAIRS = [
   ("a photo of a dog", "picha ya mbwa"), ("a photo of a cat", "picha ya paka"), ("a dog", "mbwa"), ("a cat", "paka"),
   ("dog of a cat", "mbwa ya paka"), ("cat of a dog", "paka ya mbwa"),
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def write_tokenizer(folder):
@@ -56,44 +51,34 @@ def bases(tmp_path_factory):
   write_dual(work / "clip", "CLIP")
   for kind, more in (("openclip", []), ("mclip", [f"--image_tower={work / 'clip'}"])):
     write_tokenizer(work / kind)
-    assert (
-      main(["convert", "--part=dual", f"--input={work / kind}", f"--out={work / 'base' / kind}", *more]) == 0
-    )
+    out = f"--out={work / 'base' / kind}"
+    xmcap("convert", "--part=dual", f"--input={work / kind}", out, *more).succeeded()
   return {kind: work / "base" / kind for kind in ("openclip", "mclip")}
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
   path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
-  rows = (
-    {"image/key": f"k{n}", "en": {"caption": [en]}, "sw": {"caption": [sw]}}
-    for n, (en, sw) in enumerate(PAIRS)
-  )
-  path.write_text("\n".join(map(json.dumps, rows)) + "\n")
-  return path
+  return files.release(path, {f"k{n}": {"en": [en], "sw": [sw]} for n, (en, sw) in enumerate(PAIRS)})
+
+
+def embed(base, captions, out, *more):
+  return xmcap("embed", f"--model_dir={base}", f"--captions={captions}", f"--out={out}", *more)
 
 
 @pytest.fixture(scope="module")
 def teacher(bases, pairs):
   """The folder of OpenCLIP's embeddings of the English texts."""
   out = bases["openclip"].parent / "teacher"
-  command = [
-    "embed",
-    f"--model_dir={bases['openclip']}",
-    f"--captions={pairs}",
-    "--languages=en",
-    f"--out={out}",
-  ]
-  assert main(command) == 0
+  embed(bases["openclip"], pairs, out, "--languages=en").succeeded()
   return out
 
 
-def test_an_empty_caption_is_embedded_and_counted(bases, tmp_path, capsys):
+def test_an_empty_caption_is_embedded_and_counted(bases, tmp_path):
   captions = {"images": [1, 2, 3], "captions": {"de": [["a dog"], [""], ["cat"]]}}
-  (tmp_path / "captions.json").write_text(json.dumps(captions))
-  command = ["embed", f"--model_dir={bases['openclip']}", f"--captions={tmp_path / 'captions.json'}"]
-  assert main([*command, f"--out={tmp_path / 'out'}"]) == 0
-  assert "1 of 3 captions are empty or have no known word" in capsys.readouterr().err
+  path = files.json(tmp_path / "captions.json", captions)
+  result = embed(bases["openclip"], path, tmp_path / "out")
+  result.succeeded("1 of 3 captions are empty or have no known word")
   found = np.load(tmp_path / "out/captions/de.npy")
   assert len(found) == 3 and np.linalg.norm(found[1]) == pytest.approx(1, abs=1e-3)
 
@@ -105,15 +90,13 @@ def train(base, teacher, pairs, out, *more):
     f"--gin.{name}={value}" if isinstance(value, int) else f"--gin.{name}='{value}'"
     for name, value in settings.items()
   ]
-  return main(["train", "--gin_file=runs/adapter_pairs.gin", *options, *more])
+  return xmcap("train", "--gin_file=runs/adapter_pairs.gin", *options, *more)
 
 
 def test_adapter_trained_from_pairs_lowers_the_distance(bases, teacher, pairs, tmp_path):
   base, run = bases["openclip"], tmp_path / "run"
-  assert (
-    train(base, teacher, pairs, run, "--gin.ConstantThenRsqrt.learning_rate=0.03", "--gin.hooks.log_every=1")
-    == 0
-  )
+  options = "--gin.ConstantThenRsqrt.learning_rate=0.03", "--gin.hooks.log_every=1"
+  train(base, teacher, pairs, run, *options).succeeded()
   before, after = stacking.flatten(weights.read_all(base)), stacking.flatten(load_params(run))
   fresh = set(after) - set(before) - {"logit_bias"}  # of no use, and not in the weights of OpenCLIP
   assert fresh and all("adapter" in path for path in fresh)
@@ -123,12 +106,12 @@ def test_adapter_trained_from_pairs_lowers_the_distance(bases, teacher, pairs, t
   losses = [line["train/loss"] for line in lines if "train/loss" in line]
   assert losses[-1] < 0.7 * losses[0]
   gin.clear_config()
-  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={tmp_path / 'adapters' / 'sw'}"]) == 0
+  xmcap("convert", "--part=adapter", f"--input={run}", f"--out={tmp_path / 'adapters' / 'sw'}").succeeded()
   english = np.load(teacher / "captions" / "en.npy")
   distance = {}
   for name, more in (("plain", []), ("adapted", [f"--adapters={tmp_path / 'adapters'}"])):
     out = tmp_path / name
-    assert main(["embed", f"--model_dir={base}", f"--captions={pairs}", f"--out={out}", *more]) == 0
+    embed(base, pairs, out, *more).succeeded()
     np.testing.assert_array_equal(np.load(out / "captions/en.npy"), english)
     distance[name] = np.square(np.load(out / "captions/sw.npy") - english).sum(axis=1).mean()
   assert distance["adapted"] < 0.7 * distance["plain"]

@@ -13,12 +13,6 @@ from xmcap.languages import TRAINED
 from xmcap.scoring import read_references
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
   return small_corpus.write(tmp_path_factory.mktemp("coco35l"))

@@ -22,6 +22,12 @@ def plain(color: int | str | tuple[int, ...] = 0, size=(8, 8), kind: str = "PNG"
   return encode(Image.new("RGB", size, (color,) * 3 if isinstance(color, int) else color), kind, **options)
 
 
+def noise(size, seed: int = 0, kind: str = "PNG", **options) -> bytes:
+  """Returns the bytes of an RGB image of random pixels."""
+  width, height = size
+  return encode(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8), kind, **options)
+
+
 def png(width: int, height: int, *chunks: tuple[bytes, bytes], depth: int = 8, color_type: int = 2) -> bytes:
   """Returns a PNG of a header and of chunks (kind, body), whatever they hold."""
   header = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, 0)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from xmcap.errors import UsageError
 from xmcap.models import attention as attention_lib
 from xmcap.models.attention import MASKED, MultiHeadAttention, attend
@@ -78,8 +79,8 @@ def test_attention_dropout_drops_keys_for_all_queries_and_rescales():
   query, key = (jnp.tile(x, (1, 1, 1, 2))[..., :KEYS] for x in (query[:, :, :1], key[:, :1]))
   value = jnp.broadcast_to(jnp.eye(KEYS)[None, None], (ROWS, 1, KEYS, KEYS))
   bias = jnp.zeros((1, 1, 1, KEYS))
-  variables = module.init(jax.random.key(0), jnp.zeros((ROWS, QUERIES, KEYS)), jnp.zeros((ROWS, KEYS, KEYS)))
-  params = {**variables["params"], "out": {"kernel": jnp.eye(KEYS)}}
+  drawn = drawn_params.of(module.init, jnp.zeros((ROWS, QUERIES, KEYS)), jnp.zeros((ROWS, KEYS, KEYS)))
+  params = {**drawn, "out": {"kernel": jnp.eye(KEYS)}}
 
   def run(deterministic):
     arguments = (query, key, value, bias, deterministic)
@@ -113,13 +114,14 @@ def cudnn(monkeypatch):
 def test_cudnn_attention_equals_plain_attention(cudnn):
   given = [x.astype(jnp.bfloat16) for x in _inputs()]
 
-  def of(implementation):
+  @functools.partial(jax.jit, static_argnums=0)
+  def of(implementation, *given):
     def loss(*given):
       return jnp.sum(jnp.sin(attend(*given, None, implementation).astype(jnp.float32)))
 
     return attend(*given, None, implementation), *jax.grad(loss, range(3))(*given)
 
-  for kernel, plain in zip(of("cudnn"), of("plain"), strict=True):
+  for kernel, plain in zip(of("cudnn", *given), of("plain", *given), strict=True):
     assert kernel.shape == plain.shape and kernel.dtype == plain.dtype
     np.testing.assert_allclose(kernel.astype(jnp.float32), plain.astype(jnp.float32), rtol=0.05, atol=0.03)
   assert cudnn == ["cudnn", "cudnn"]

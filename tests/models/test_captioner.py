@@ -157,10 +157,11 @@ def test_every_parameter_has_one_axis_a_dimension(variables):
     assert len(axes[name]) == parameter.ndim, name
 
 
-_BASE = T5Config(250_112, 768, 12, 64, 12, 12, 2048)
-_LARGE = T5Config(250_112, 1024, 16, 64, 24, 24, 2816)
-_B16 = ViTConfig(768, 12, 3072, 12, 16, 224, pool="gap")
-_G14 = ViTConfig(1408, 40, 6144, 16, 14, 224, pool="gap")
+# Scanned layers are traced once.
+_BASE = T5Config(250_112, 768, 12, 64, 12, 12, 2048, scan=True)
+_LARGE = T5Config(250_112, 1024, 16, 64, 24, 24, 2816, scan=True)
+_B16 = ViTConfig(768, 12, 3072, 12, 16, 224, pool="gap", scan=True)
+_G14 = ViTConfig(1408, 40, 6144, 16, 14, 224, pool="gap", scan=True)
 
 
 def _vit_count(c):

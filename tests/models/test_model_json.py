@@ -3,15 +3,14 @@
 import argparse
 import dataclasses
 import json
-import pathlib
 import random
-import subprocess
-import sys
-import time
 
 import gin
+import jax
 import pytest
 
+from tests.make import files
+from tests.make.command import forked
 from xmcap import configuration
 from xmcap.commands import base
 from xmcap.data.tag_prompts import TagPrompts
@@ -23,7 +22,6 @@ from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
-ROOT = pathlib.Path(__file__).parents[2]
 VIT = ViTConfig(16, 2, 24, 2, 4, 12, "tok", image_mean=(0.1, 0.2, 0.3), scan=True)
 T5 = T5Config(384, 16, 2, 12, 2, 3, 20, dropout_rate=0.1, dtype="float32")
 MODEL = model_json.Model(
@@ -58,10 +56,8 @@ def changed(path, value):
 
 
 def refused(raw, where="DIR/model.json"):
-  began = time.monotonic()
   with pytest.raises(UsageError) as error:
     model_json.parse(raw, where)
-  assert time.monotonic() - began < 2
   text = str(error.value)
   assert text.startswith(where) and "\n" not in text and text.isprintable() and len(text) < 500, text
   return text
@@ -148,6 +144,8 @@ def test_model_json_keeps_the_corpus_and_lengths_of_gin_files(tmp_path, first):
     ("t5.relpos_buckets", 1, "t5.relpos_buckets is 1"),
     ("t5.relpos_max_distance", 16, "relpos_max_distance is 16: give more than the 16"),
     ("t5.num_decoder_layers", 0, "t5.num_decoder_layers is 0"),
+    ("t5.vocab_size", 0, "t5.vocab_size is 0"),
+    ("t5.head_dim", 0, "t5.head_dim is 0"),
     ("mixture", "../../etc/passwd", "mixture is ../../etc/passwd: give the name"),
     ("mixture", "os;import", "mixture is os;import"),
     ("mixture", "", "mixture is : give"),
@@ -213,26 +211,8 @@ def test_malformed_model_json_is_refused(raw):
 def test_randomly_changed_model_json_is_read_or_refused():
   """Structure-aware: any value in the place of any other, and bytes changed here and there."""
   draw = random.Random(0)
-  odd = (
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    10**300,
-    0.5,
-    -0.0,
-    1e308,
-    True,
-    None,
-    "",
-    "x",
-    "\x00",
-    [],
-    [1] * 3,
-    {},
-    {"a": []},
-  )
+  numbers = (0, -1, 1, 2**31, 2**63, 10**300, 0.5, -0.0, 1e308)
+  odd = (*numbers, True, None, "", "x", "\x00", [], [1] * 3, {}, {"a": []})
   paths = ["format", "version", "mixture", "vit", "t5", "decoding", "decoding.max_length", "decoding.search"]
   for part in ("vit", "t5", "decoding.search"):
     place = json.loads(TEXT)
@@ -257,20 +237,16 @@ def test_randomly_changed_model_json_is_read_or_refused():
   assert refusals > 1000
 
 
+def _read(path):
+  model = model_json.read(path)
+  print(model.config("vit"), model.config("t5"))
+  jax.config.update("jax_num_cpu_devices", 2)  # refused once jax has asked for devices
+  return jax.device_count() != 2
+
+
 def test_reading_model_json_initializes_no_device(tmp_path):
   """The hosts of an evaluation read it before they find each other, and jax allows nothing else before that."""
-  (tmp_path / "model.json").write_text(model_json.as_text(MODEL))
-  program = (
-    "import sys\n"
-    "from xmcap.models import model_json, parts\n"
-    f"model = model_json.read({str(tmp_path / 'model.json')!r})\n"
-    "print(model.config('vit'), model.config('t5'))\n"
-    "import jax\n"
-    "jax.config.update('jax_num_cpu_devices', 2)\n"  # refused once jax has asked for devices
-    "sys.exit(jax.device_count() != 2)\n"
-  )
-  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
-  assert done.returncode == 0, done.stderr
+  forked(_read, files.text(tmp_path / "model.json", TEXT)).succeeded("ViTConfig", "T5Config")
 
 
 def test_a_part_whose_family_is_deleted_is_named():

@@ -26,15 +26,6 @@ def server():
     assert running.process.poll() is None
 
 
-def chunk(kind, data):
-  return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(width, height, *chunks):
-  header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-  return b"\x89PNG\r\n\x1a\n" + b"".join([chunk(b"IHDR", header), *chunks, chunk(b"IEND", b"")])
-
-
 def many_scans():
   """A progressive JPEG whose last scan comes 300 times."""
   whole = images.noise((64, 64), kind="JPEG", progressive=True)
@@ -45,9 +36,9 @@ def many_scans():
 ZEROS = zlib.compress(bytes(30_000_000), 9)
 BOMBS = {
   "many pixels, honestly": servers.picture(size=(2000, 600)),
-  "many pixels, by the header": png(60_000, 60_000, chunk(b"IDAT", ZEROS)),
-  "more data than pixels": png(900, 900, chunk(b"IDAT", zlib.compress(bytes(100)))),
-  "a large text": png(9, 9, *[chunk(b"zTXt", b"k\0\0" + ZEROS)] * 3, chunk(b"IDAT", b"")),
+  "many pixels, by the header": images.png(60_000, 60_000, (b"IDAT", ZEROS)),
+  "more data than pixels": images.huge(900, 900),
+  "a large text": images.png(9, 9, *[(b"zTXt", b"k\0\0" + ZEROS)] * 3, (b"IDAT", b"")),
   "a wide GIF": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + b"\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\0;",
   "a tall BMP": b"BM"
   + struct.pack("<IHHIIiiHHIIiiII", 70, 0, 0, 54, 40, 50_000, 50_000, 1, 24, 0, 0, 0, 0, 0, 0),

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from tests import drawn_params
-from tests.evaluation import dual
-from tests.evaluation.dual import DUAL, T5, VIT
-from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
-from xmcap.cli import main
+from tests.make import files, models
+from tests.make.command import xmcap
+from tests.make.models import DUAL
+from tests.make.models import DUAL_T5 as T5
+from tests.make.models import DUAL_VIT as VIT
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.errors import UsageError
 from xmcap.evaluation import embed as embed_lib
 from xmcap.families.dual.adapting import AdapterObjective
@@ -30,26 +32,26 @@ from xmcap.training.schedule import ConstantThenRsqrt
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory, tiny_dir):  # noqa: F811
+def base(tmp_path_factory, tiny_dir):
   """The folder of a dual tower's run."""
-  return dual.write_run(tmp_path_factory.mktemp("dual") / "base", f"{tiny_dir}/vocabulary.model")
+  return models.dual_tower(tmp_path_factory.mktemp("dual") / "base", f"{tiny_dir}/vocabulary.model")
 
 
 @pytest.fixture(scope="module")
-def teacher(base, tiny_dir):  # noqa: F811
+def teacher(base, tiny_dir):
   out = base.parent / "teacher"
-  command = ["embed", f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"]
-  assert main(command) == 0
+  options = f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"
+  xmcap("embed", *options).succeeded()
   return out
 
 
-def taught(tiny, teacher, **changes):  # noqa: F811
+def taught(tiny, teacher, **changes):
   options = dict(mixture=tiny.name, batch_size=8)
   return TaughtStream(**options | dict(languages=("de",), target_length=8, teacher=str(teacher)) | changes)
 
 
 @pytest.fixture(scope="module", params=["bottleneck", "lora"])
-def run(request, base, teacher, tiny_dir, register):  # noqa: F811
+def run(request, base, teacher, tiny_dir, register):
   """The folder of a run of some steps that taught German, and its text tower's configuration."""
   t5 = dataclasses.replace(T5, adapter=request.param, adapter_dim=4)
   folder = base.parent / request.param
@@ -59,10 +61,11 @@ def run(request, base, teacher, tiny_dir, register):  # noqa: F811
     checkpoint=CheckpointPolicy(every=0), writers=Writers(tensorboard=False), hooks=hooks(log_every=1),
     start=Start(say=lambda line: None),
   )  # fmt: skip
-  return dual.write_run(folder, f"{tiny_dir}/vocabulary.model", t5, save=False)
+  shutil.copy(f"{tiny_dir}/vocabulary.model", folder)
+  return models.write_json(folder, {"vit": VIT, "t5": t5, "dual": DUAL})
 
 
-def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):  # noqa: F811
+def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):
   assert np.load(teacher / "pictures.npy").shape == (NUM_PICTURES, 8)
   assert (teacher / "keys.txt").read_text().split() == [f"{index:016x}" for index in range(NUM_PICTURES)]
   captions = embed_lib.of_corpus(tiny_dir, "train", ["en"]).captions["en"]
@@ -71,7 +74,7 @@ def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):
     embed_lib.of_corpus(tiny_dir, "train", ["ar"])
 
 
-def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):  # noqa: F811
+def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):
   stream = taught(tiny, teacher, target_lengths=(4, 8), bucket_window=2)
   text, image = np.load(teacher / "captions" / "en.npy"), np.load(teacher / "pictures.npy")
   for step in range(4):
@@ -82,7 +85,7 @@ def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):  # 
     assert "image" not in batch and batch["target_tokens"].shape[:2] == (8, 1)
 
 
-def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_path):  # noqa: F811
+def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_path):
   teacher = shutil.copytree(teacher, tmp_path / "teacher")
   np.save(teacher / "pictures.npy", np.zeros((3, 8), np.float32))
   with pytest.raises(UsageError, match="for 24 pictures of split 'train': run xmcap embed --corpus"):
@@ -95,7 +98,7 @@ def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])
-def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):  # noqa: F811
+def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):
   t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4)
   made = AdapterObjective(VIT, t5, DUAL, kind)
   batch = {name: value for name, value in taught(tiny, teacher).batch(0).items() if name != "key"}
@@ -128,37 +131,43 @@ def test_adapter_training_changes_the_adapter_only(run, base):
   assert losses[-1] < 0.8 * losses[0]
 
 
-def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path, capsys):
-  work = tmp_path
-  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
-  assert "an adapter of " in capsys.readouterr().out
-  labels = {"EN": [[0, 1], ["dog", "cat"]], "DE": [[0, 1], ["Hund", "kleiner Hund"]]}
-  (work / "labels.json").write_text(json.dumps(labels))
+def extracted(run, work):
+  xmcap("convert", "--part=adapter", f"--input={run}", f"--out={work / 'de'}").succeeded("an adapter of ")
+  return work / "de"
 
-  def embedded(model_dir, out, *options):
-    command = ["embed", f"--model_dir={model_dir}", f"--labels={work / 'labels.json'}", f"--out={work / out}"]
-    assert main([*command, *options]) == 0
-    return [np.load(work / out / "labels" / f"{code}.npy") for code in ("en", "de")]
 
-  plain, own = embedded(base, "plain"), embedded(run, "own")
-  english, german = embedded(base, "adapted", f"--adapters={work / 'adapters'}")
+def embed(model_dir, out, labels, *options):
+  return xmcap("embed", f"--model_dir={model_dir}", f"--labels={labels}", f"--out={out}", *options)
+
+
+LABELS = {"EN": [[0, 1], ["dog", "cat"]], "DE": [[0, 1], ["Hund", "kleiner Hund"]]}
+
+
+def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path):
+  labels = files.json(tmp_path / "labels.json", LABELS)
+  adapters = extracted(run, tmp_path / "adapters").parent
+
+  def embedded(model_dir, name, *options):
+    embed(model_dir, tmp_path / name, labels, *options).succeeded()
+    return [np.load(tmp_path / name / "labels" / f"{language}.npy") for language in ("en", "de")]
+
+  plain, whole = embedded(base, "plain"), embedded(run, "whole")
+  english, german = embedded(base, "adapted", f"--adapters={adapters}")
   np.testing.assert_array_equal(english, plain[0])  # every bit: it has no adapter
-  np.testing.assert_array_equal(german, own[1])
+  np.testing.assert_array_equal(german, whole[1])
   assert np.abs(german - plain[1]).max() > 0.01
 
 
-def test_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
-  work = tmp_path
-  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
-  model = json.loads((work / "adapters" / "de" / "model.json").read_text())
+def test_adapter_of_another_tower_is_refused(run, base, tmp_path):
+  labels = files.json(tmp_path / "labels.json", LABELS)
+  adapter = extracted(run, tmp_path / "adapters")
+  model = json.loads((adapter / "model.json").read_text())
   model["t5"]["adapter_dim"] = 5
-  (work / "adapters" / "de" / "model.json").write_text(json.dumps(model))
-  (work / "labels.json").write_text(json.dumps({"DE": [[0, 1], ["Hund", "kleiner Hund"]]}))
-  command = ["embed", f"--model_dir={base}", f"--labels={work / 'labels.json'}", f"--out={work / 'out'}"]
-  assert main([*command, f"--adapters={work / 'adapters'}"]) == 2
-  assert "this adapter belongs to another tower" in capsys.readouterr().err
-  assert main(["convert", "--part=adapter", f"--input={base}", f"--out={work / 'none'}"]) == 2
-  assert "no adapter found" in capsys.readouterr().err
+  files.json(adapter / "model.json", model)
+  result = embed(base, tmp_path / "out", labels, f"--adapters={adapter.parent}")
+  result.refused("this adapter belongs to another tower")
+  result = xmcap("convert", "--part=adapter", f"--input={base}", f"--out={tmp_path / 'none'}")
+  result.refused("no adapter found")
 
 
 def test_adapter_parameter_count_of_the_paper():

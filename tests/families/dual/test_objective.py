@@ -1,21 +1,19 @@
 """Contrastive losses against transformers' CLIP and SigLIP, and on meshes; test_contrastive_losses.py has loops."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
+import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
+from tests.make.command import forked
 from tests.training.test_objectives import T5, VIT, caption_batch, loss_of, params_of
 from xmcap.errors import UsageError
 from xmcap.families.dual import objective as contrastive
 from xmcap.families.dual.model import DualConfig
-from xmcap.launch import local
 
 LOSSES = {"sigmoid": contrastive.sigmoid_losses, "infonce": contrastive.infonce_losses}
 
@@ -34,6 +32,7 @@ def rows_of(pictures, captions, seed=0, present=None):
   )
 
 
+@functools.partial(jax.jit, static_argnums=(0, 4))
 def mean_loss(kind, rows, scale, bias, mask_equal=False):
   return jnp.sum(contrastive.spread(LOSSES[kind], mask_equal)(rows, scale, bias)) / jnp.sum(rows.text_present)
 
@@ -45,6 +44,8 @@ def value_and_grads(kind, rows, scale, bias):
   return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(rows.image, rows.text, scale, bias)
 
 
+# Daily, tests/training/test_contrastive_losses.py compares with values of open_clip.
+@pytest.mark.full
 @pytest.mark.parametrize("kind", LOSSES)
 def test_contrastive_loss_equals_transformers_clip_loss(kind):
   torch = pytest.importorskip("torch")
@@ -66,6 +67,7 @@ def test_contrastive_loss_equals_transformers_clip_loss(kind):
     np.testing.assert_allclose(ours, theirs.grad, atol=1e-4)
 
 
+@pytest.mark.full
 def test_sigmoid_loss_equals_transformers_siglip():
   torch = pytest.importorskip("torch")
   transformers = pytest.importorskip("transformers")
@@ -98,37 +100,32 @@ def test_contrastive_loss_equal_captions_are_no_negatives(kind):
   )
 
 
-_ON_MESHES = """
-import json, sys
-import jax, numpy as np
-from jax.sharding import Mesh
-from tests.families.dual.test_objective import rows_of, value_and_grads
-present = np.arange(48) % 11 > 0
-found = {}
-for kind in ("sigmoid", "infonce"):
-  for shape in ((1, 1, 1), (2, 1, 1), (8, 1, 1), (2, 2, 2)):
-    mesh = Mesh(np.array(jax.devices()[:int(np.prod(shape))]).reshape(shape), ("data", "fsdp", "model"))
-    with jax.set_mesh(mesh):
-      loss, grads = value_and_grads(kind, rows_of(16, 3, present=present), 6.0, -3.0)
-    leaves = [np.asarray(leaf).ravel().tolist() for leaf in (loss, *grads)]
-    found[f"{kind} {shape}"] = [number for leaf in leaves for number in leaf]
-print(json.dumps(found))
-"""
+SHAPES = ((1, 1, 1), (8, 1, 1), (2, 2, 2))
+PRESENT = np.arange(48) % 11 > 0
 
 
-def test_contrastive_ring_loss_is_the_same_on_every_mesh():
-  environment = local.environment(8, dict(os.environ))
-  root = pathlib.Path(__file__).parents[3]
-  done = subprocess.run(
-    [sys.executable, "-c", _ON_MESHES], cwd=root, env=environment, capture_output=True, text=True, check=True
-  )
-  found = json.loads(done.stdout)
+def on_meshes(file):
+  """Writes the loss and the gradients of each kind on each mesh, in one row."""
+  jax.config.update("jax_num_cpu_devices", 8)
+  rows = []
   for kind in LOSSES:
-    values = [np.array(found[name]) for name in found if name.startswith(kind)]
-    expected = float(mean_loss(kind, rows_of(16, 3, present=np.arange(48) % 11 > 0), 6.0, -3.0))
-    assert values[0][0] == pytest.approx(expected, rel=1e-5)
-    for other in values[1:]:
-      np.testing.assert_allclose(other, values[0], atol=2e-6)
+    for shape in SHAPES:
+      mesh = Mesh(np.array(jax.devices()[: math.prod(shape)]).reshape(shape), ("data", "fsdp", "model"))
+      with jax.set_mesh(mesh):
+        loss, grads = value_and_grads(kind, rows_of(16, 3, present=PRESENT), 6.0, -3.0)
+      rows.append(np.concatenate([np.asarray(leaf).ravel() for leaf in (loss, *grads)]))
+  np.save(file, rows)
+
+
+def test_contrastive_ring_loss_is_the_same_on_every_mesh(tmp_path):
+  forked(on_meshes, tmp_path / "found.npy", environment={"NPROC": "64"}).succeeded()
+  found = np.load(tmp_path / "found.npy").reshape(len(LOSSES), len(SHAPES), -1)
+  for kind, (one, *others) in zip(LOSSES, found, strict=True):
+    assert one[0] == pytest.approx(
+      float(mean_loss(kind, rows_of(16, 3, present=PRESENT), 6.0, -3.0)), rel=1e-5
+    )
+    for other in others:
+      np.testing.assert_allclose(other, one, atol=2e-6)
 
 
 @pytest.fixture(scope="module", params=LOSSES)

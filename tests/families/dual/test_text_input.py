@@ -1,6 +1,6 @@
-"""Ids of text towers' tokenizers: those of transformers 5.23.0, over all of CLDR's names of emoji on this machine.
+"""Ids of text towers' tokenizers: those of transformers 5.23.0, of names in many scripts.
 
-The tokenizers are small and trained here on some of the names: SentencePiece as SigLIP has it and as XLM-R and NLLB
+The tokenizers are small and trained here on the names: SentencePiece as SigLIP has it and as XLM-R and NLLB
 have it, WordPiece as BERT has it, and CLIP's pairs of bytes.
 """
 
@@ -11,48 +11,45 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.convert.test_hf_dual import clip_tokenizer
+from tests.convert.test_hf_dual import NAMES, clip_tokenizer
 from xmcap.errors import UsageError
 from xmcap.families.dual import nllb_languages, text_input
 from xmcap.files.files import cache_folder
+from xmcap.languages import LANGUAGES
 
-LENGTH = 12  # pieces; many names are longer, and are cut
+LENGTH = 12  # pieces; some names are longer, and are cut
 
 
 def cldr_names():
-  """{language: names} out of the Debian package or the npm package, whichever there is."""
+  """The names out of the Debian package or the npm package, whichever there is."""
   caches = [cache_folder(corpus) for corpus in ("emoji36", "emoji100")]
   roots = [pathlib.Path("/"), *(cache / "debian" for cache in caches)]
   for folder in (root / "usr/share/unicode/cldr/common/annotations" for root in roots):
     if files := sorted(folder.glob("*.xml")):
-      return {
-        file.stem: [
-          node.text for node in ElementTree.parse(file).iter("annotation") if node.get("type") == "tts"
-        ]
-        for file in files
-      }
+      nodes = [node for file in files for node in ElementTree.parse(file).iter("annotation")]
+      return [node.text for node in nodes if node.get("type") == "tts"]
   for folder in (cache / "npm/cldr-annotations-full/annotations" for cache in caches):
     if files := sorted(folder.glob("*/annotations.json")):
-      found = {}
-      for file in files:
-        held = json.loads(file.read_text(encoding="utf-8"))["annotations"]["annotations"].values()
-        found[file.parent.name] = [names["tts"][0] for names in held if names.get("tts")]
-      return found
+      contents = [json.loads(file.read_text(encoding="utf-8"))["annotations"] for file in files]
+      return [
+        entry["tts"][0] for one in contents for entry in one["annotations"].values() if entry.get("tts")
+      ]
   pytest.skip("no CLDR here: install unicode-cldr-core, or run `xmcap data build emoji36`")
 
 
-@pytest.fixture(
-  scope="module", params=[pytest.param(40, id="some"), pytest.param(1, id="all", marks=pytest.mark.full)]
-)
+@pytest.fixture(scope="module", params=["languages", pytest.param("CLDR", marks=pytest.mark.full)])
 def names(request):
-  """Every so many of the names; all of them where tests that take minutes are asked for."""
+  """Names of the languages in their scripts, and texts that tokenizers treat in their own ways; or all of CLDR's."""
   pytest.importorskip("transformers")
-  by_language = cldr_names()
-  found = list(
-    dict.fromkeys(name for held in by_language.values() for name in held if name and name != "↑↑↑")
-  )
-  assert len(by_language) > 80 and len(found) > 50_000
-  return found[:: request.param]
+  if request.param == "languages":
+    return [
+      *NAMES[:-1],
+      "q x " * 40,
+      *(f"{one.native_name} {one.english_name}" for one in LANGUAGES.values()),
+    ]
+  found = list(dict.fromkeys(name for name in cldr_names() if name and name != "↑↑↑"))
+  assert len(found) > 50_000
+  return found
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +100,7 @@ def test_nllb_token_ids_equal_transformers(names, tmp_path, language, code):
   trained = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
   trained.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
   special = ["<s>", "<pad>", "</s>", "<unk>"]
-  trainer = tokenizers.trainers.BpeTrainer(vocab_size=3000, special_tokens=special, show_progress=False)
+  trainer = tokenizers.trainers.BpeTrainer(vocab_size=500, special_tokens=special, show_progress=False)
   trained.train_from_iterator(names[:: len(names) // 3000 + 1], trainer)
   merges = [tuple(pair) for pair in json.loads(trained.to_str())["model"]["merges"]]
   theirs = transformers.NllbTokenizer(vocab=trained.get_vocab(), merges=merges, src_lang=code)
@@ -118,14 +115,14 @@ def test_bert_token_ids_equal_transformers(names, tmp_path):
   import transformers
 
   trained = tokenizers.BertWordPieceTokenizer(lowercase=False)
-  trained.train_from_iterator(names[:: len(names) // 3000 + 1], vocab_size=3000, show_progress=False)
+  trained.train_from_iterator(names[:: len(names) // 3000 + 1], vocab_size=500, show_progress=False)
   theirs = transformers.BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
   theirs.save_pretrained(tmp_path)
   same_ids(text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 0), theirs, names)
 
 
 def test_clip_token_ids_equal_transformers(names, tmp_path):
-  theirs = clip_tokenizer(tmp_path, names)
+  theirs = clip_tokenizer(tmp_path)
   same_ids(text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 0), theirs, names)
 
 
@@ -155,6 +152,6 @@ def test_nllb_language_codes_are_known_to_transformers():
 
 
 def test_nllb_refuses_another_tokenizer(names, tmp_path):
-  clip_tokenizer(tmp_path, names)
+  clip_tokenizer(tmp_path)
   with pytest.raises(UsageError, match=re.escape("not NLLB's tokenizer: it has no eng_Latn")):
     text_input.NllbPieces(tmp_path / "tokenizer.json", LENGTH, 1)

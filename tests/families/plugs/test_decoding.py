@@ -157,9 +157,17 @@ def test_n_best_candidates_share_the_stabilizer(captioner, weights, images):
   np.testing.assert_array_equal(several[:, :, 0], best)
   np.testing.assert_allclose(of_each[:, :, 0], scores, rtol=1e-5)
   assert (several[:, :, 1] != best).any(-1).all()
-  for tokens in (several.reshape(len(images), -1, MAX_LENGTH), run(captioner, weights, images, Sample())[0]):
-    for of_picture in tokens:
-      assert len({tuple(row[: row.tolist().index(SEPARATOR)]) for row in of_picture}) == 1
+  share_the_stabilizer(several.reshape(len(images), -1, MAX_LENGTH))
+
+
+@pytest.mark.full  # the n best candidates share it too
+def test_samples_share_the_stabilizer(captioner, weights, images):
+  share_the_stabilizer(run(captioner, weights, images, Sample())[0])
+
+
+def share_the_stabilizer(tokens):
+  for of_image in tokens:
+    assert len({tuple(row[: row.tolist().index(SEPARATOR)]) for row in of_image}) == 1
 
 
 def test_stabilizer_max_length_without_room_is_refused(captioner):

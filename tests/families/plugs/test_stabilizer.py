@@ -6,9 +6,9 @@ import gin
 import numpy as np
 import pytest
 
-import xmcap
+import xmcap as xmcap_lib
 from tests.make import small_corpus
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.data import images
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor
@@ -30,7 +30,7 @@ def clean():
 
 def run(*arguments):
   gin.clear_config()
-  assert cli.main([str(argument) for argument in arguments]) == 0
+  return xmcap(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +47,13 @@ def model(request, corpus, tmp_path_factory):
   run(
     "train", "--gin_file=models/tiny.gin", "--gin_file=data/coco35l.gin", "--gin_file=runs/train.gin",
     "--gin_file=runs/plugs.gin", f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={folder}", *small_corpus.SMALLER,
-    f"--gin.FORM={request.param}", f"--gin.CaptionStream.languages={CODES}", "--gin.TOTAL_STEPS=700",
+    f"--gin.FORM={request.param}", f"--gin.CaptionStream.languages={CODES}", "--gin.TOTAL_STEPS=350",
     "--gin.BATCH_SIZE=9", "--gin.CAPTIONS_PER_IMAGE=3", "--gin.STABILIZER_LENGTH=12",
     "--gin.TARGET_LENGTH=32", "--gin.CaptionStream.target_lengths=()",
     "--gin.Writers.tensorboard=False", "--gin.Optimizer.transformation=@adam", "--gin.EVALUATORS=[]",
     "--gin.Optimizer.schedule=@WarmupThenHalving()", "--gin.WarmupThenHalving.learning_rate=5e-3",
-    "--gin.WarmupThenHalving.warmup_steps=10", "--gin.WarmupThenHalving.halve_every=200",
-  )  # fmt: skip
+    "--gin.WarmupThenHalving.warmup_steps=10", "--gin.WarmupThenHalving.halve_every=100",
+  ).succeeded()  # fmt: skip
   return request.param, folder
 
 
@@ -61,7 +61,7 @@ def wanted(index, code):
   return small_corpus.record(index, (code,), 1).captions[0].text
 
 
-def test_eval_scores_captions_without_stabilizers(model, corpus, tmp_path, capsys):
+def test_eval_scores_captions_without_stabilizers(model, corpus, tmp_path):
   form, folder = model
   held = model_json.read(folder / model_json.NAME)
   assert held.parts["stabilizer"] == {"form": form, "language": "en", "length": 12, "phases": 2}
@@ -69,10 +69,10 @@ def test_eval_scores_captions_without_stabilizers(model, corpus, tmp_path, capsy
     "eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", f"--gin.REFERENCES={corpus}",
     "--gin.CaptionEvaluator.split=train", f"--gin.EVAL_DIR={tmp_path / 'eval'}",
     "--gin.CaptionEvaluator.metrics=('exact',)", f"--gin.CaptionEvaluator.languages={CODES}",
+  ).succeeded(
+    "exact  1.0000", "distinct_stabilizers  1.0000",
+    "distinct stabilizers of a picture, and the share of pictures with so many: 1: 100.0%",
   )  # fmt: skip
-  out = capsys.readouterr().out
-  assert "exact  1.0000" in out and "distinct_stabilizers  1.0000" in out
-  assert "distinct stabilizers of a picture, and the share of pictures with so many: 1: 100.0%" in out
   for name, code_of in (("predictions.jsonl", lambda code: code), ("stabilizers.jsonl", lambda code: "en")):
     lines = [json.loads(line) for line in (tmp_path / "eval" / name).read_text(encoding="utf-8").splitlines()]
     assert {(line["image/key"], line["language"], line["caption"]) for line in lines} == {
@@ -80,14 +80,14 @@ def test_eval_scores_captions_without_stabilizers(model, corpus, tmp_path, capsy
     }
 
 
-def test_caption_output_has_no_stabilizer(model, corpus, tmp_path, capsys):
+def test_caption_output_has_no_stabilizer(model, corpus, tmp_path):
   _, folder = model
   pictures = []
   for index in range(3):
     pictures.append(tmp_path / f"{index}.png")
     pictures[-1].write_bytes(small_corpus.record(index).image)
   expected = [{code: wanted(index, code) for code in CODES} for index in range(3)]
-  captioner = xmcap.load_captioner(folder)
+  captioner = xmcap_lib.load_captioner(folder)
   found = captioner.best(pictures, CODES)
   assert [{code: one.text for code, one in of_picture.items()} for of_picture in found] == expected
   gin.clear_config()
@@ -101,8 +101,8 @@ def test_caption_output_has_no_stabilizer(model, corpus, tmp_path, capsys):
   assert {code: found[0].text for code, found in several.items()} == {
     code: expected[0][code] for code in ("th", "en")
   }
-  run("caption", f"--model_dir={folder}", "--languages=de,en,th", "--json", *pictures)
-  lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+  out = run("caption", f"--model_dir={folder}", "--languages=de,en,th", "--json", *pictures).succeeded().out
+  lines = [json.loads(line) for line in out.splitlines()]
   assert [line["caption"] for line in lines] == [
     text for of_picture in expected for text in of_picture.values()
   ]
@@ -128,7 +128,7 @@ def test_stabilizer_one_and_two_phase_decoding_agree(model):
   assert found[0] == found[1]
 
 
-def test_exported_model_output_has_no_stabilizer(model, tmp_path, capsys):
+def test_exported_model_output_has_no_stabilizer(model, tmp_path):
   _, folder = model
   gin.clear_config()
   model_dir.parse(str(folder), overrides=["Predictor.search=@Beam()"])
@@ -141,13 +141,8 @@ def test_exported_model_output_has_no_stabilizer(model, tmp_path, capsys):
   assert [[exported.vocabulary.decode(row) for row in of_picture] for of_picture in np.asarray(tokens)] == [
     [wanted(index, code) for code in CODES] for index in range(3)
   ]
-  gin.clear_config()
-  capsys.readouterr()
-  assert cli.main(["export", f"--model_dir={folder}", "--to=hf", f"--out={tmp_path / 'hf'}"]) == 2
-  assert (
-    "it writes a stabilizer before each caption, for which transformers has no class"
-    in capsys.readouterr().err
-  )
+  result = run("export", f"--model_dir={folder}", "--to=hf", f"--out={tmp_path / 'hf'}")
+  result.refused("it writes a stabilizer before each caption, for which transformers has no class")
 
 
 def test_distinct_stabilizers_per_image_are_counted():
@@ -158,13 +153,9 @@ def test_distinct_stabilizers_per_image_are_counted():
   assert marks.text(found).endswith("1: 33.3%, 2: 66.7%")
 
 
-def test_plugs_gin_decodes_the_form_of_its_targets(corpus, tmp_path, capsys):
+def test_plugs_gin_decodes_the_form_of_its_targets(corpus, tmp_path):
   files = ("models/tiny.gin", "data/coco35l.gin", "runs/train.gin", "runs/plugs.gin")
-  given = [f"--gin_file={file}" for file in files] + [f"--gin.DATA_DIR={corpus}", "--gin.TOTAL_STEPS=1"]
-  gin.clear_config()
-  assert (
-    cli.main(["train", *given, f"--gin.MODEL_DIR={tmp_path}", "--gin.CaptionStream.stabilizer=None"]) == 2
-  )
-  assert (
-    "CaptionStream.stabilizer and Predictor.stabilizer differ: give both the same" in capsys.readouterr().err
-  )
+  run(
+    "train", *(f"--gin_file={file}" for file in files), f"--gin.DATA_DIR={corpus}", "--gin.TOTAL_STEPS=1",
+    f"--gin.MODEL_DIR={tmp_path}", "--gin.CaptionStream.stabilizer=None",
+  ).refused("CaptionStream.stabilizer and Predictor.stabilizer differ: give both the same")  # fmt: skip

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests import drawn_params
 from tests.corpora import label_folders
-from xmcap import cli
+from tests.make import files, models
+from tests.make.command import xmcap
 from xmcap.families.tagging import labels as labels_lib
 from xmcap.families.tagging.objective import LabelObjective
 from xmcap.human import annotation_page
 from xmcap.models import model_json
 from xmcap.models.vit import ViTConfig
-from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.step import create_state
 
 NAMES = {"en": ["cat", "dog", "owl", "ship"], "zh": ["狗", "猫", "100"]}
 VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
@@ -28,16 +27,9 @@ def tagger(tmp_path_factory):
   root = tmp_path_factory.mktemp("tagger")
   labels = {code: label_folders.write(root / "data" / code, code, names) for code, names in NAMES.items()}
   objective = LabelObjective(labels, vit=VIT, hidden=8)
-  params = jax.jit(objective.init)(jax.random.key(0), {"image": np.zeros((1, 16, 16, 3), np.uint8)})["params"]
-  folder = root / "run"
-  run = Checkpoints(folder)
-  run.save(3, create_state(params, Optimizer(adam)))
-  run.close()
-  made = model_json.Model(
-    {"vit": model_json.of_config(VIT), "tagger": model_json.of_config(objective.module.tagger)},
-    languages=("en", "zh"),
-  )
-  (folder / model_json.NAME).write_text(model_json.as_text(made))
+  params = drawn_params.of(objective.init, {"image": np.zeros((1, 16, 16, 3), np.uint8)})
+  folder = models.save(root / "run", params)
+  models.write_json(folder, {"vit": VIT, "tagger": objective.module.tagger}, languages=("en", "zh"))
   labels_lib.write_names(folder / "labels", objective.names)
   return folder, objective, params
 
@@ -50,20 +42,20 @@ def photos(tmp_path_factory):
   return folder
 
 
-def tag(tagger, *more):
-  return cli.main(["tag", f"--model_dir={tagger[0]}", *map(str, more)])
+def tag(folder, *more):
+  return xmcap("tag", f"--model_dir={folder}", *more)
 
 
-def test_tag_command_equals_the_network(tagger, photos, tmp_path, capsys):
+def test_tag_command_equals_the_network(tagger, photos, tmp_path):
   folder, objective, params = tagger
   out = tmp_path / "tags.jsonl"
-  assert tag(tagger, photos, f"--out={out}", "--most=3") == 0
+  tag(folder, photos, f"--out={out}", "--most=3").succeeded()
   rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
   assert [(row["image/key"], row["language"]) for row in rows] == [
     (key, code) for key in "abc" for code in NAMES
   ]
   pixels = np.stack([np.asarray(Image.open(photos / f"{name}.png")) for name in "abc"])
-  logits = np.asarray(objective.module.apply({"params": params}, pixels))
+  logits = np.asarray(jax.jit(objective.module.apply)({"params": params}, pixels))
   for number, of_picture in enumerate(logits):
     for row, scores in zip(rows[2 * number :], (of_picture[:4], of_picture[4:]), strict=False):
       best = np.argsort(-scores)[:3]
@@ -71,18 +63,17 @@ def test_tag_command_equals_the_network(tagger, photos, tmp_path, capsys):
       assert list(row["tags"].values()) == pytest.approx(1 / (1 + np.exp(-scores[best])), rel=1e-4)
   # Annotators are shown them as they are.
   assert annotation_page.read_tags([out], "zh")["a"] == list(rows[1]["tags"])
-  capsys.readouterr()
-  assert tag(tagger, photos / "b.png", "--languages=zh", "--most=1") == 0
-  key, told = capsys.readouterr().out.splitlines()
+  shown = tag(folder, photos / "b.png", "--languages=zh", "--most=1").succeeded().out
+  key, told = shown.splitlines()
   assert key == str(photos / "b.png") and told.split()[:3] == ["zh", "Chinese", next(iter(rows[3]["tags"]))]
 
 
-def test_tag_command_names_and_skips_a_broken_image(tagger, photos, tmp_path, capsys):
-  (tmp_path / "broken.png").write_bytes(b"\x89PNG no picture")
-  assert tag(tagger, photos / "a.png", tmp_path / "broken.png", "--json", "--languages=en") == 1
-  said = capsys.readouterr()
+def test_tag_command_names_and_skips_a_broken_image(tagger, photos, tmp_path):
+  broken = files.text(tmp_path / "broken.png", b"\x89PNG no picture")
+  said = tag(tagger[0], photos / "a.png", broken, "--json", "--languages=en")
+  said.refused("1 of 2 pictures left out", code=1)
   assert [json.loads(line)["image/key"] for line in said.out.splitlines()] == ["a"]
-  assert "left out: " in said.err and "1 of 2 pictures left out" in said.err.splitlines()[-1]
+  assert "left out: " in said.err
 
 
 @pytest.mark.parametrize(
@@ -94,15 +85,12 @@ def test_tag_command_names_and_skips_a_broken_image(tagger, photos, tmp_path, ca
     (["PHOTOS", "--most=0"], "--most=0: give a number from 1"),
   ],
 )
-def test_tag_command_usage_errors_are_one_line(tagger, photos, capsys, more, message):
-  assert tag(tagger, *(word.replace("PHOTOS", str(photos)) for word in more)) == 2
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error
+def test_tag_command_usage_errors_are_one_line(tagger, photos, more, message):
+  tag(tagger[0], *(word.replace("PHOTOS", str(photos)) for word in more)).refused(message)
 
 
-def changed(tagger, tmp_path, **fields):
+def changed(folder, tmp_path, **fields):
   """A copy of the folder whose model.json has other fields of the tagger; None: it has none."""
-  folder, *_ = tagger
   copy = tmp_path / "copy"
   copy.mkdir()
   for name in ("checkpoints", "labels"):
@@ -129,14 +117,11 @@ def changed(tagger, tmp_path, **fields):
     ({"colour": 1}, 2, "tagger.colour is not a field"),
   ],
 )
-def test_tag_command_refuses_mismatched_model_json(tagger, photos, tmp_path, capsys, fields, code, message):
-  assert tag((changed(tagger, tmp_path, **fields),), photos) == code
-  error = capsys.readouterr().err
-  assert error.count("\n") == 1 and message in error
+def test_tag_command_refuses_mismatched_model_json(tagger, photos, tmp_path, fields, code, message):
+  tag(changed(tagger[0], tmp_path, **fields), photos).refused(message, code=code)
 
 
-def test_tag_command_refuses_features_for_a_vit_tagger(tagger, tmp_path, capsys):
+def test_tag_command_refuses_features_for_a_vit_tagger(tagger, tmp_path):
   np.save(tmp_path / "pictures.npy", np.ones((2, 16), "f4"))
   (tmp_path / "keys.txt").write_text("a\nb\n")
-  assert tag(tagger, f"--features={tmp_path}") == 2
-  assert "sees pictures: name them" in capsys.readouterr().err
+  tag(tagger[0], f"--features={tmp_path}").refused("sees pictures: name them")

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from tests.corpora import label_folders
-from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.errors import UsageError
 from xmcap.families.tagging import tag_baselines
 from xmcap.families.tagging.objective import LabelObjective
@@ -43,36 +44,31 @@ def objective(folders):
 
 @pytest.fixture(scope="module")
 def params(objective):
-  return jax.jit(objective.init)(jax.random.key(0), {"image": np.zeros((1, 16, 16, 3), np.uint8)})["params"]
+  return drawn_params.of(objective.init, {"image": np.zeros((1, 16, 16, 3), np.uint8)})
 
 
 @pytest.fixture
-def stream(tiny, folders):  # noqa: F811
+def stream(tiny, folders):
   return LabelStream(tiny.name, labels=folders, batch_size=10, image_size=16)
 
 
-def read(path):
-  return tag_files.read(path)
-
-
-def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folders, tmp_path):  # noqa: F811
+def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folders, tmp_path):
   training = LabelStream(tiny.name, split="train[0%:]", labels=folders, batch_size=8, image_size=16)
   evaluator = TagEvaluator(
     objective, stream, depths=(1, 3), baselines=training, name="test", out_dir=str(tmp_path), bootstrap=2
   )
   rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
 
-  written = read(tmp_path / "test" / "predictions.jsonl")
+  written = tag_files.read(tmp_path / "test" / "predictions.jsonl")
   batch = stream.first(NUM_PICTURES, NUM_PICTURES)[0].batch(0)
-  logits = objective.module.apply({"params": params}, batch["image"])
-  ours = jax.nn.sigmoid(logits)
+  ours = jax.nn.sigmoid(jax.jit(objective.module.apply)({"params": params}, batch["image"]))
   for number, key in enumerate(batch["key"].tolist()):
     assert list(written["en"][key]) == [NAMES["en"][place] for place in np.argsort(-ours[number, :4])]
     np.testing.assert_allclose(list(written["zh"][key].values()), np.sort(ours[number, 4:])[::-1], rtol=1e-5)
 
   for prefix, file in {"test/": "predictions", "test/most_frequent/": "baseline_most_frequent"}.items():
     table = score_tags(
-      {code: truth_of(code) for code in NAMES}, read(tmp_path / "test" / f"{file}.jsonl"), (1, 3)
+      {code: truth_of(code) for code in NAMES}, tag_files.read(tmp_path / "test" / f"{file}.jsonl"), (1, 3)
     ).table
     for code in NAMES:
       for name in table.metrics:

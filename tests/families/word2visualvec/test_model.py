@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import lazily
+from tests import drawn_params, lazily
 from xmcap.errors import UsageError
 from xmcap.families.word2visualvec.model import Gru, Word2VisualVec, Word2VisualVecConfig
 from xmcap.models.layers import normalized
@@ -38,12 +38,6 @@ def torch_gru(params):
   return made
 
 
-def random_like(params, seed=1):
-  """Biases begin with 0, which would hide mistakes."""
-  rng = np.random.default_rng(seed)
-  return jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape) * 0.5, jnp.float32), params)
-
-
 def padded(states, lengths):
   """torch's states of packed sequences, with zeros behind them."""
   return torch.nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=max(lengths))[0]
@@ -70,7 +64,7 @@ def test_gru_equals_torch():
   words, vectors = texts()
   present = words > 0
   module = Gru(HIDDEN)
-  params = random_like(module.init(jax.random.key(0), vectors, present)["params"])
+  params = drawn_params.of(module.init, vectors, present, scale=0.5)
   gru = torch_gru(params)
   states, last = run_torch_gru(gru, tensor(vectors), LENGTHS)
   weights = np.random.default_rng(2).normal(size=(ROWS, LENGTH, HIDDEN)).astype(np.float32)
@@ -91,7 +85,7 @@ def test_word2visualvec_network_equals_torch(attention):
   words, vectors = texts()
   config = Word2VisualVecConfig(OUT, HIDDEN, READ, 10, attention=attention)
   module = Word2VisualVec(config, WORDS)
-  params = random_like(module.init(jax.random.key(0), words, vectors)["params"])
+  params = drawn_params.of(module.init, words, vectors, scale=0.5)
   target = np.random.default_rng(3).normal(size=(ROWS, OUT)).astype(np.float32)
 
   gru = torch_gru(params["gru"])
@@ -134,11 +128,10 @@ def test_word2visualvec_ignores_padding_and_empty_text_is_finite(attention):
   words, vectors = texts()
   words[2], vectors[2] = 0, 0
   module = Word2VisualVec(Word2VisualVecConfig(OUT, HIDDEN, 10, 10, attention, relu_output=False), WORDS)
-  params = random_like(module.init(jax.random.key(0), words, vectors)["params"])
+  params = drawn_params.of(module.init, words, vectors, scale=0.5)
   longer = np.pad(words, ((0, 0), (0, 3))), np.pad(vectors, ((0, 0), (0, 3), (0, 0)))
-  once, again = (
-    module.apply({"params": params}, *given, method="embed") for given in ((words, vectors), longer)
-  )
+  embed = jax.jit(lambda *texts: module.apply({"params": params}, *texts, method="embed"))
+  once, again = embed(words, vectors), embed(*longer)
   np.testing.assert_allclose(once, again, atol=1e-6)
   assert np.isfinite(once).all()
   np.testing.assert_allclose(np.linalg.norm(once, axis=1), 1, atol=1e-5)

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir, tiny_record, write_corpus  # noqa: F401  fixtures
-from xmcap.cli import main
+from tests.make.command import xmcap
+from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
 from xmcap.data import features, records
 from xmcap.errors import UsageError
 from xmcap.families.word2visualvec import word_vectors, words
@@ -30,7 +30,7 @@ def segmented(tmp_path_factory):
   )
 
 
-def test_count_words_counts_all_captions(tiny_dir):  # noqa: F811
+def test_count_words_counts_all_captions(tiny_dir):
   found = word_vectors.count_words(tiny_dir, "train", ["en", "de"])
   texts = [
     caption.text.split()
@@ -145,13 +145,14 @@ def test_malformed_word_vectors_are_refused(vocabulary, tmp_path, name, content,
   assert "\n" not in str(error.value)
 
 
-def test_data_words_command_adds_a_language(segmented, tmp_path, capsys):
+def test_data_words_command_adds_a_language(segmented, tmp_path):
+  printed = ""
   (tmp_path / "zh.txt").write_text("大狗在 1 2\n")
   (tmp_path / "en.txt").write_text("dog 1 2\na 3 4\n")
   for code in ("zh", "en"):
     options = [f"--languages={code}", f"--vectors={tmp_path / code}.txt", f"--out={tmp_path / 'words'}"]
-    assert main(["data", "words", segmented, *options]) == 0
-  printed = capsys.readouterr().out
+    result = xmcap("data", "words", segmented, *options).succeeded()
+    printed += result.out
   assert "zh.txt has no vector of 1 words" in printed and "en               8      2" in printed
   held = words.read(tmp_path / "words", ("zh", "en"))
   assert held.by_language == {"zh": ("大狗在", "沙滩"), "en": ("a", "dog")}
@@ -166,7 +167,5 @@ def test_data_words_command_adds_a_language(segmented, tmp_path, capsys):
     (["--least=100"], "the vocabulary of 'zh' is empty"),
   ],
 )
-def test_data_words_usage_errors_are_one_line(segmented, tmp_path, capsys, options, message):
-  assert main(["data", "words", segmented, f"--out={tmp_path / 'words'}", *options]) == 2
-  error = capsys.readouterr().err
-  assert message in error and error.count("\n") == 1
+def test_data_words_usage_errors_are_one_line(segmented, tmp_path, options, message):
+  xmcap("data", "words", segmented, f"--out={tmp_path / 'words'}", *options).refused(message)

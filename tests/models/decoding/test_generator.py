@@ -109,20 +109,29 @@ def test_sample_temperature_does_not_recompile(captioner, params, batch):
   Generator(captioner, Sample(), MAX_LENGTH)(*arguments)
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(Sample, "run", None)  # which only a new program traces
-    hot, cold = (Generator(captioner, Sample(heat), MAX_LENGTH)(*arguments)[0] for heat in (50, 0.01))
-  greedy, _ = Generator(captioner, Greedy(), MAX_LENGTH)(*arguments)
-  assert np.array_equal(cold, greedy) and not np.array_equal(hot, cold)
+    hot, cold = (Generator(captioner, Sample(heat), MAX_LENGTH)(*arguments) for heat in (50, 0.01))
+  greedy = Generator(captioner, Greedy(), MAX_LENGTH)(*arguments)
+  assert np.array_equal(cold[0], greedy[0]) and not np.array_equal(hot[0], cold[0])
+  # Scores are of the model itself, before the temperature.
+  np.testing.assert_allclose(cold[1], greedy[1], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-  "search", [Beam(3), Sample(1.5, top_k=9, top_p=0.9), pytest.param(Greedy(), marks=FULL)]
-)
+@pytest.mark.parametrize("search", [Beam(3, 0.6), Sample(), pytest.param(Greedy(), marks=FULL)])
 def test_generator_row_is_independent_of_its_batch(captioner, params, batch, search):
   generate = Generator(captioner, search, MAX_LENGTH)
   ids = np.array([10, 11, 12], np.int32)
   rng = jax.random.key(5)
   together, _ = generate(params, batch["image"], batch["prompt_tokens"], rng, ids)
-  alone, _ = generate(params, batch["image"][2:], batch["prompt_tokens"][2:, 1:3], rng, ids[2:])
+  backwards, _ = generate(params, batch["image"][::-1], batch["prompt_tokens"][::-1, ::-1], rng, ids[::-1])
+  np.testing.assert_array_equal(together, backwards[::-1, ::-1])
+
+
+@pytest.mark.parametrize("search", [Beam(3, 0.6), pytest.param(Sample(1.5, top_k=9, top_p=0.9), marks=FULL)])
+def test_generator_row_is_independent_of_the_size_of_its_batch(captioner, params, batch, search):
+  generate = Generator(captioner, search, MAX_LENGTH)
+  ids = np.array([10, 11, 12], np.int32)
+  together, _ = generate(params, batch["image"], batch["prompt_tokens"], jax.random.key(5), ids)
+  alone, _ = generate(params, batch["image"][2:], batch["prompt_tokens"][2:, 1:3], jax.random.key(5), ids[2:])
   np.testing.assert_array_equal(together[2:, 1:3], alone)
 
 
@@ -144,18 +153,11 @@ def test_samples_change_with_the_key_and_the_picture(captioner, params, batch):
   assert (np.asarray(first[0]) != np.asarray(first[1])).any()
 
 
-def test_top_k_of_one_is_greedy(captioner, params, batch):
-  arguments = params, batch["image"], batch["prompt_tokens"]
-  greedy = Generator(captioner, Greedy(), MAX_LENGTH)(*arguments)
-  sampled = Generator(captioner, Sample(top_k=1), MAX_LENGTH)(*arguments)
-  np.testing.assert_array_equal(greedy[0], sampled[0])
-  np.testing.assert_allclose(greedy[1], sampled[1], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
   "search, expected",
   [
     (Sample(), [0.5, 0.3, 0.15, 0.05]),
+    (Sample(top_k=1), [1, 0, 0, 0]),
     (Sample(top_k=2), [0.625, 0.375, 0, 0]),
     # 0.5 does not reach 0.6, 0.5 + 0.3 does.
     (Sample(top_p=0.6), [0.625, 0.375, 0, 0]),
@@ -186,22 +188,18 @@ def test_beam_search_lets_an_ended_caption_be_overtaken():
   np.testing.assert_allclose(scores[0], np.log(0.6 * 0.99), rtol=1e-4)
 
 
-@pytest.mark.parametrize("search", [Greedy(), Beam(3)])
-def test_decoding_stops_when_every_row_has_ended(captioner, params, batch, search):
-  """A model that says EOS at once takes one step of 50: counted by a callback in the loop."""
+@pytest.mark.parametrize(("search", "most"), [(Greedy(), 1), (Beam(3), 4)])
+def test_decoding_stops_when_every_row_has_ended(search, most):
+  """A model that says EOS at once; the beam goes on until its list of ended ones is full or cannot be beaten."""
   steps = []
 
-  class Ending(type(captioner)):
-    def decode_step(self, tokens, position, cross, cache):
-      jax.debug.callback(lambda _: steps.append(1), position)
-      logits, cache = super().decode_step(tokens, position, cross, cache)
-      return logits.at[..., 1].set(1e3), cache
+  def step(tokens, position, cross, cache):
+    jax.debug.callback(lambda _: steps.append(1), position)
+    return jnp.zeros((*tokens.shape, 8)).at[..., 1].set(1e3), cache
 
-  model = Ending(captioner.vit, captioner.t5)
-  tokens, _ = Generator(model, search, 50)(params, batch["image"], batch["prompt_tokens"])
+  tokens, _ = search.run(step, None, SelfCache((), ()), 50, jnp.zeros(12))
   jax.effects_barrier()
-  # The beam goes on until its list of ended ones is full or cannot be beaten.
-  assert len(steps) <= (1 if search.beams == 1 else 4)
+  assert len(steps) <= most
   assert (np.asarray(tokens)[..., 0] == 1).all() and not np.asarray(tokens)[..., 1:].any()
 
 
