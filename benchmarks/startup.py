@@ -115,7 +115,8 @@ def main() -> None:
   parser.add_argument("--repeats", type=int, default=5)
   arguments = parser.parse_args()
   from benchmarks import report
-  from tests import model_folders, small_corpus
+  from tests import model_folders
+  from tests.make import small_corpus
 
   with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary)

@@ -6,7 +6,7 @@ import re
 import gin
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.make.command import xmcap
 from xmcap import configuration
 from xmcap.data import images

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests import small_corpus
 from tests.evaluation import dual
+from tests.make import small_corpus
 from tests.make.tiny_corpus import tiny_dir  # noqa: F401
 
 pytestmark = pytest.mark.slow

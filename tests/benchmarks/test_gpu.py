@@ -14,7 +14,7 @@ import types
 import pytest
 
 from benchmarks import all as benchmarks
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap.languages import LANGUAGES
 
 FOLDER = benchmarks.ROOT / "benchmarks" / "gpu"

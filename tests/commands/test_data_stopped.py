@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests import small_corpus
 from tests.corpora import release_folders as releases
+from tests.make import small_corpus
 from tests.sessions import alive
 from xmcap import cli
 from xmcap.corpora.building import options

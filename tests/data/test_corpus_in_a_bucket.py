@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap import cli
 from xmcap.data import length_batches
 from xmcap.data.records import RecordSource

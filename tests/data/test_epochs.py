@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap.data import epochs
 from xmcap.errors import UsageError
 

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-import tests.make.tiny_corpus as corpora
 from tests.data.streams import captions, dealt_out, equal, joined
+from tests.make.images import encode
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from xmcap import processes as processes_lib
 from xmcap.data import features, images, records
@@ -119,7 +119,7 @@ def test_seed_changes_the_order_of_images(tiny):
 
 def test_augmentation_changes_from_epoch_to_epoch(tmp_path, tiny_dir, register):
   pixels = np.random.default_rng(0).integers(0, 255, (SIDE, SIDE, 3), np.uint8)
-  record = records.Record("noise", corpora.png(pixels), [records.Caption("en", "noise")])
+  record = records.Record("noise", encode(pixels), [records.Caption("en", "noise")])
   name = register(write_corpus(tmp_path, [record]), languages=("en",))
   stream = captions(name, batch_size=2, captions_per_image=1, augment=images.Augment(min_area=0.3))
   first, second = stream.batch(0)["image"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tests.make.tiny_corpus as corpora
+from tests.make.images import encode
 from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
 from xmcap.data import length_batches, record_writer, records
 from xmcap.data.records import RecordSource
@@ -105,7 +106,7 @@ def test_length_index_is_the_same_for_any_number_of_processes(corpus, model, mon
 def test_length_index_stores_long_captions_as_uint16(tmp_path):
   record = records.Record(
     "long",
-    corpora.png(corpora.colour(0)),
+    encode(corpora.colour(0)),
     [records.Caption("en", "a dog " * 200), records.Caption("en", "a")],
   )
   out = write_corpus(tmp_path / "long", [record])

@@ -9,7 +9,8 @@ import pytest
 import seqio
 
 from tests.data.streams import captions, dealt_out, equal, texts
-from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, png, write_corpus
+from tests.make.images import encode
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, write_corpus
 from xmcap.corpora.checking import preflight, show
 from xmcap.data import epochs, records, registry
 from xmcap.data import order as order_lib
@@ -25,7 +26,7 @@ def other_record(index: int) -> records.Record:
   """Its key is that of a tiny picture; English by people and by a machine, German translated by people."""
   return records.Record(
     f"{index:016x}",
-    png(colour(100 + index)),
+    encode(colour(100 + index)),
     [
       records.Caption("en", f"hound dog {index}", source="mt"),
       records.Caption("en", f"dog {index}", source="human"),

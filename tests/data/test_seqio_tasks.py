@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import seqio
 
-from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, png, tiny_record, write_corpus
+from tests.make.images import encode
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from xmcap.data import records, registry
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED
@@ -50,7 +51,9 @@ def test_sequence_lengths_resize_and_trim(tiny):
 
 def test_seqio_images_keep_their_sizes(tmp_path, register):
   pictures = [
-    records.Record(f"k{side}", png(np.zeros((side, 2 * side, 3), np.uint8)), [records.Caption("en", "black")])
+    records.Record(
+      f"k{side}", encode(np.zeros((side, 2 * side, 3), np.uint8)), [records.Caption("en", "black")]
+    )
     for side in (8, 11)
   ]
   corpus = register(write_corpus(tmp_path, pictures), languages=("en",))
@@ -178,7 +181,9 @@ def test_emoji36_comes_with_the_package():
 
 
 def keyed(number: int) -> records.Record:
-  return records.Record(f"{number:016x}", png(colour(number % 250)), [records.Caption("en", f"dog {number}")])
+  return records.Record(
+    f"{number:016x}", encode(colour(number % 250)), [records.Caption("en", f"dog {number}")]
+  )
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 
 from tests.corpora import release_folders as releases
 from tests.data.streams import captions
-from tests.make.tiny_corpus import SIDE, colour, png, write_corpus
+from tests.make.images import encode
+from tests.make.tiny_corpus import SIDE, colour, write_corpus
 from xmcap import cli
 from xmcap.corpora.checking import show
 from xmcap.data import records, vocabulary
@@ -61,7 +62,7 @@ def folder(tmp_path_factory):
     ]
     # Of picture 2, it is not known which caption translates which.
     return records.Record(
-      f"{index:016x}", png(colour(index)), sorted(found, key=lambda x: x.language) if index == 2 else found
+      f"{index:016x}", encode(colour(index)), sorted(found, key=lambda x: x.language) if index == 2 else found
     )
 
   return write_corpus(tmp_path_factory.mktemp("pairs"), [record(index) for index in range(4)])

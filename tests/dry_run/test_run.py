@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap import cli, configuration
 from xmcap.data.vocabulary import train_vocabulary

@@ -4,7 +4,8 @@ import numpy as np
 from scipy.spatial import distance
 
 from tests import model_folders
-from tests.make.tiny_corpus import png, write_corpus
+from tests.make.images import encode
+from tests.make.tiny_corpus import write_corpus
 from xmcap.data import records
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.image_features import ImageEncoder
@@ -13,7 +14,7 @@ from xmcap.reading.references import References
 
 def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   rng = np.random.default_rng(0)
-  files = {f"{number:02}": png(rng.integers(0, 256, (14, 20, 3)).astype(np.uint8)) for number in range(15)}
+  files = {f"{number:02}": encode(rng.integers(0, 256, (14, 20, 3)).astype(np.uint8)) for number in range(15)}
   train = [
     records.Record(key, files[key], [records.Caption("fa", f"caption {key}")]) for key in list(files)[:12]
   ]

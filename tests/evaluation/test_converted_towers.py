@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer, converted, write_dual
-from tests.make.tiny_corpus import png, register, tiny_dir, write_corpus  # noqa: F401  fixtures
+from tests.make.images import encode
+from tests.make.tiny_corpus import register, tiny_dir, write_corpus  # noqa: F401  fixtures
 from xmcap import cli
 from xmcap.data import images, records
 from xmcap.data.stream import TagStream
@@ -120,7 +121,7 @@ def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus, capsys):
 
 def test_tag_stream_resizes_images_as_the_tower(tmp_path, register):  # noqa: F811
   pixels = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype(np.uint8)
-  record = records.Record("a", png(pixels), [records.Caption("en", "a dog")], ["dog"])
+  record = records.Record("a", encode(pixels), [records.Caption("en", "a dog")], ["dog"])
   name = register(write_corpus(tmp_path, [record], train_vocabulary=False), languages=("en",)).name
   for resize, wanted in (
     ("bilinear", images.load(record.image, "a", 12)),

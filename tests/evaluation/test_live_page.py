@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.make.tiny_corpus import png, write_corpus
+from tests.make.images import encode
+from tests.make.tiny_corpus import write_corpus
 from xmcap.data import images, records
 from xmcap.errors import UsageError
 from xmcap.evaluation.live_page import LivePage
@@ -27,7 +28,7 @@ def corpus(tmp_path_factory):
   def record(number, *tags):
     held = {code: [NAMES[tag].get(code) for tag in tags] for code in ("en", "ar")}
     captions = [records.Caption(code, " & ".join(names)) for code, names in held.items() if None not in names]
-    picture = png(rng.integers(0, 256, (16, 16, 3)).astype(np.uint8))
+    picture = encode(rng.integers(0, 256, (16, 16, 3)).astype(np.uint8))
     return records.Record(f"{number:02}", picture, captions, tags=list(tags))
 
   pictures = [("dog", "owl"), ("dog",), ("cat",), ("owl",), ("cat", "dog"), ("dog", "owl"), ("owl", "dog")]

@@ -3,7 +3,7 @@
 import gin
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap import cli, configuration
 from xmcap.data import record_writer
 from xmcap.errors import UsageError

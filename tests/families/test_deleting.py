@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import xmcap
-from tests import small_corpus
+from tests.make import small_corpus
 
 ROOT = pathlib.Path(xmcap.__file__).parents[1]
 FAMILIES = sorted(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tests.fuzz import mutations, strangers
 from tests.fuzz.sandbox import Case
-from tests.small_corpus import SMALLER
+from tests.make.small_corpus import SMALLER
 from xmcap import cli
 
 

@@ -10,9 +10,9 @@ import shutil
 import gin
 import numpy as np
 
-from tests import small_corpus
 from tests.corpora import release_folders as releases
 from tests.fuzz import strangers
+from tests.make import small_corpus
 from tests.training.reporting import synthetic
 from xmcap import cli, configuration
 

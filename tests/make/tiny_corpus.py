@@ -1,25 +1,18 @@
 """A tiny corpus: 24 pictures of one colour each, captions in three languages, tags, a vocabulary."""
 
-import io
 import itertools
 
 import gin
 import numpy as np
 import pytest
-from PIL import Image
 
+from tests.make.images import encode
 from xmcap.data import record_writer, records, registry, vocabulary
 from xmcap.data.registry import RegisteredCorpus
 
 NUM_PICTURES = 24
 SIDE = 16
 _names = (f"tiny{number}" for number in itertools.count())
-
-
-def png(pixels: np.ndarray) -> bytes:
-  data = io.BytesIO()
-  Image.fromarray(pixels).save(data, "PNG")
-  return data.getvalue()
 
 
 def colour(index: int) -> np.ndarray:
@@ -39,7 +32,7 @@ def tiny_record(index: int) -> records.Record:
   ]
   if index % 2 == 0:
     captions.append(records.Caption("ar", words("كلب", "صغير", "جدا")))
-  return records.Record(f"{index:016x}", png(colour(index)), captions, ["dog", "cat", "owl"][: index % 4])
+  return records.Record(f"{index:016x}", encode(colour(index)), captions, ["dog", "cat", "owl"][: index % 4])
 
 
 def write_corpus(out, pictures, train_vocabulary=True) -> str:

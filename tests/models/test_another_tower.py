@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests import drawn_params, small_corpus
+from tests import drawn_params
+from tests.make import small_corpus
 from tests.models.dinov2_tower import Dinov2, Dinov2Config
 from xmcap import cli
 from xmcap.errors import UsageError

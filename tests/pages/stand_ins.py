@@ -8,7 +8,8 @@ import shutil
 import zipfile
 
 import xmcap
-from tests import model_folders, small_corpus
+from tests import model_folders
+from tests.make import small_corpus
 from tests.pages import blocks
 from xmcap import cli
 from xmcap.data import record_writer

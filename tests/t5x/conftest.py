@@ -13,7 +13,7 @@ def corpus_dir(tmp_path_factory):
 
 @pytest.fixture
 def configured(corpus_dir):
-  from tests import small_corpus
+  from tests.make import small_corpus
   from xmcap import configuration
 
   overrides = [binding.removeprefix("--gin.") for binding in small_corpus.SMALLER]

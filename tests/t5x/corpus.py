@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap.data.registry import register_corpus
 
 LANGUAGES = ("en", "de", "th")

@@ -205,7 +205,7 @@ def test_caption_metrics_of_captions():
 @pytest.fixture(scope="module")
 def run(corpus_dir, tmp_path_factory):
   """A run of xmcap of one step, with its configuration."""
-  from tests import small_corpus
+  from tests.make import small_corpus
   from xmcap import cli
 
   folder = tmp_path_factory.mktemp("run")

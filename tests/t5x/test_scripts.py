@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("t5x", reason="t5x is not installed: docs/t5x.md says how")
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.t5x.corpus import LANGUAGES
 from xmcap import configuration
 from xmcap.launch import local

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.make.command import forked
 from xmcap.data import record_writer, records, vocabulary
 from xmcap.languages import LANGUAGES, WIDE

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests import model_folders, small_corpus
+from tests import model_folders
+from tests.make import small_corpus
 from tests.training import test_processes
 from xmcap.training.checkpoints.read import load_params, steps_in
 

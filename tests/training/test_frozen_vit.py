@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests import options, small_corpus
+from tests import options
+from tests.make import small_corpus
 from tests.make.command import xmcap
 from xmcap.convert.source import parameter_shapes
 from xmcap.data import registry, vocabulary

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.make.command import forked
 from tests.training import mixed
 

@@ -17,7 +17,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests import model_folders, small_corpus
+from tests import model_folders
+from tests.make import small_corpus
 from tests.make.command import xmcap, xmcap_forked
 from tests.training.hosts.test_join import free_port
 from xmcap.training.checkpoints.read import load_params

@@ -4,7 +4,7 @@ import json
 import jax
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.training.test_loop import assert_same, run
 from tests.training.test_processes import launched
 from tests.training.toy import ToyStream

@@ -9,8 +9,8 @@ import json
 import gin
 import pytest
 
-from tests import small_corpus
 from tests.corpora import release_folders as releases
+from tests.make import small_corpus
 from xmcap import cli
 from xmcap.data import records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from tests.corpora import release_pictures
-from tests.make.tiny_corpus import colour, png
+from tests.make.images import encode
+from tests.make.tiny_corpus import colour
 from xmcap.corpora.checking import check as check_lib
 from xmcap.corpora.checking.check import ERRORS, check
 from xmcap.data import record_writer
@@ -29,7 +30,7 @@ def write(out, pictures, monkeypatch=None, **splits):
 
 def good(index, *captions):
   captions = captions or (Caption("en", f"a dog, number {index}"), Caption("th", "หมาตัวเล็ก"))
-  return Record(f"{index:04d}", png(colour(index)), list(captions))
+  return Record(f"{index:04d}", encode(colour(index)), list(captions))
 
 
 def finds(out):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap.corpora.checking import preflight
 from xmcap.data import records
 from xmcap.data.vocabulary import Vocabulary, check_prompts, check_rows

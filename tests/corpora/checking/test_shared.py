@@ -6,6 +6,7 @@ import pytest
 
 from tests.corpora import release_folders as releases
 from tests.make import tiny_corpus
+from tests.make.images import encode
 from xmcap import cli
 from xmcap.corpora.checking import shared
 from xmcap.data import record_writer, records
@@ -13,7 +14,7 @@ from xmcap.data.records import Caption, Record
 
 
 def record(key, shade):
-  return Record(key, tiny_corpus.png(tiny_corpus.colour(shade)), [Caption("en", "a dog")])
+  return Record(key, encode(tiny_corpus.colour(shade)), [Caption("en", "a dog")])
 
 
 def write(folder, **splits):

@@ -6,6 +6,7 @@ import pytest
 
 from tests import policies
 from tests.make import tiny_corpus
+from tests.make.images import encode
 from xmcap.corpora.checking import show, show_page
 from xmcap.data import images, record_writer, vocabulary
 from xmcap.data.records import Caption, Record
@@ -71,7 +72,7 @@ def written(tmp_path, picture):
 def test_contact_sheet_escapes_html(tmp_path, page):
   picture = Record(
     "00a1",
-    tiny_corpus.png(tiny_corpus.colour(1)),
+    encode(tiny_corpus.colour(1)),
     [Caption("en", EVIL), Caption("ar", "كلب")],
     ["a<b>"],
     EVIL,

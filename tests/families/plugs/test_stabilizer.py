@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xmcap
-from tests import small_corpus
+from tests.make import small_corpus
 from xmcap import cli
 from xmcap.data import images
 from xmcap.evaluation import model_dir

@@ -5,7 +5,8 @@ import pytest
 
 from tests import word_folders
 from tests.data.streams import dealt_out, equal
-from tests.make.tiny_corpus import NUM_PICTURES, colour, png, tiny_record, write_corpus
+from tests.make.images import encode
+from tests.make.tiny_corpus import NUM_PICTURES, colour, tiny_record, write_corpus
 from xmcap.data import features, record_features, records
 from xmcap.errors import UsageError, XmcapError
 from xmcap.families.word2visualvec import words as words_lib
@@ -120,7 +121,7 @@ def test_word_stream_tokenizes_the_captions_of_a_batch_only(tiny, place, monkeyp
 def test_word_stream_uses_released_tokens(tmp_path, register):
   pictures = [
     records.Record(
-      key, png(colour(0)), [records.Caption("en", "notso", tokens), records.Caption("de", "ein")]
+      key, encode(colour(0)), [records.Caption("en", "notso", tokens), records.Caption("de", "ein")]
     )
     for key, tokens in (("a", "dog small"), ("b", ""))
   ]

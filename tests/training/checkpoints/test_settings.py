@@ -6,7 +6,7 @@ import gin
 import pytest
 from etils import epath
 
-from tests import small_corpus
+from tests.make import small_corpus
 from tests.training.test_loop import run
 from tests.training.toy import ToyStream
 from xmcap import configuration

@@ -1,12 +1,9 @@
 """A corpus as COCO-35L's will lie: pictures of one colour, captions in the 35 trained languages, two splits."""
 
-import io
 import json
 import pathlib
 
-import numpy as np
-from PIL import Image
-
+from tests.make import images
 from xmcap.data import record_writer, records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED
 
@@ -23,15 +20,13 @@ SMALLER = tuple(
 
 def record(index: int, languages=TRAINED, captions: int = 2) -> records.Record:
   """A picture of one colour; a caption is the language's own name and two numbers."""
-  pixels = np.full((SIDE, SIDE, 3), (9 * index % 256, 5 * index % 256, 255 - index % 256), np.uint8)
-  data = io.BytesIO()
-  Image.fromarray(pixels).save(data, "PNG")
+  image = images.plain((9 * index % 256, 5 * index % 256, 255 - index % 256), (SIDE, SIDE))
   texts = [
     records.Caption(code, f"{LANGUAGES[code].native_name} {index} {number}", source="mt")
     for code in languages
     for number in range(captions)
   ]
-  return records.Record(f"{index:012d}", data.getvalue(), texts)
+  return records.Record(f"{index:012d}", image, texts)
 
 
 def write(
