@@ -115,21 +115,20 @@ def main() -> None:
   parser.add_argument("--repeats", type=int, default=5)
   arguments = parser.parse_args()
   from benchmarks import report
-  from tests import model_folders
-  from tests.make import small_corpus
+  from tests.make import models, small_corpus
 
   with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "compiled")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
-    model = arguments.model_dir or str(model_folders.write(folder / "model"))
+    model = arguments.model_dir or str(models.captioner(folder / "model"))
     build = _photos(folder)
     corpus, out = folder / "corpus", folder / "out"
     out.mkdir()
     measure(["-c", _COMMAND, *build, f"--out={corpus}"], 0)
     train = [*small_corpus.SMALLER, f"--gin.DATA_DIR={corpus}"]
-    ways = commands(os.path.abspath(model), str(model_folders.picture(folder)), build, train, str(out))
+    ways = commands(os.path.abspath(model), str(models.image(folder)), build, train, str(out))
     for way in ways.values():
       measure(*way)
     found: dict[str, list[Measured]] = {name: [] for name in ways}

@@ -10,7 +10,7 @@ import sys
 import gin
 import pytest
 
-from tests import model_folders
+from tests.make import models
 from tests.make.command import xmcap
 from tests.make.tiny_corpus import tiny_record, write_corpus
 from xmcap import configuration
@@ -26,7 +26,7 @@ from xmcap.training.reporting import metrics_file
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("made") / "model")
+  return models.captioner(tmp_path_factory.mktemp("made") / "model")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def failed(*arguments):
 def references(folder):
   """Captions of the picture, in the layout of XM3600's release."""
   (folder / "images").mkdir()
-  model_folders.picture(folder / "images")
+  models.image(folder / "images")
   row = {"image/key": "picture", "image/locale": "", "en": {"caption": ["a wall"]}}
   (folder / "captions.jsonl").write_text(json.dumps(row) + "\n")
   return folder / "captions.jsonl"
@@ -64,14 +64,14 @@ KINDS = ("a program for an argument", "a module", "an include")
 
 def write_hostile_gin(folder, ran, tmp_path):
   """Files with all that gin would run, each of which would do by itself."""
-  texts = model_folders.hostile_gin(ran, tmp_path)
+  texts = models.hostile_gin(ran, tmp_path)
   for name in ("config.gin", "model.gin"):
     (folder / name).write_text("".join(texts[kind] for kind in KINDS))
 
 
 def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path):
   write_hostile_gin(folder, ran, tmp_path)
-  picture = model_folders.picture(tmp_path)
+  picture = models.image(tmp_path)
   said = xmcap("caption", f"--model_dir={folder}", "--json", picture).succeeded()
   assert json.loads(said.out.splitlines()[-1])["language"] == "en"
   given = [f"--gin.REFERENCES={references(tmp_path)}", f"--gin.EVAL_DIR={tmp_path / 'eval'}"]
@@ -88,8 +88,8 @@ def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_hostile_gin_runs_if_the_user_names_it(folder, ran, tmp_path, kind):
   """Or the test above would prove nothing."""
-  (folder / "config.gin").write_text(model_folders.hostile_gin(ran, tmp_path)[kind])
-  picture = model_folders.picture(tmp_path)
+  (folder / "config.gin").write_text(models.hostile_gin(ran, tmp_path)[kind])
+  picture = models.image(tmp_path)
   xmcap("caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", picture)
   assert ran.exists()
 
@@ -107,7 +107,7 @@ def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path
 
 def test_gin_file_option_wins_over_the_model_folder(folder, tmp_path):
   (tmp_path / "mine.gin").write_text("Predictor.max_length = 2\n")
-  picture = model_folders.picture(tmp_path)
+  picture = models.image(tmp_path)
   options = [f"--gin_file={tmp_path}/mine.gin", "--gin.Predictor.search=@Beam()", "--explain"]
   said = xmcap("caption", f"--model_dir={folder}", *options, picture)
   said.succeeded("Predictor.max_length = 2\n", "Predictor.search = @Beam()\n")
@@ -136,7 +136,7 @@ def test_model_folder_of_an_earlier_release(folder, tmp_path):
   for name, given in (("ViTConfig", model.parts["vit"]), ("T5Config", model.parts["t5"])):
     lines += [f"{name}.{field} = {value!r}" for field, value in given.items()]
   (folder / "config.gin").write_text("\n".join(lines))
-  picture = model_folders.picture(tmp_path)
+  picture = models.image(tmp_path)
   line = failed("caption", f"--model_dir={folder}", picture)
   assert "not a model folder (model.json is missing)" in line and f"--gin_file={folder}/config.gin" in line
   line = failed("convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
@@ -149,7 +149,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path):
   model = json.loads((folder / "model.json").read_text())
   del model["t5"]
   (folder / "model.json").write_text(json.dumps(model))
-  line = failed("caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  line = failed("caption", f"--model_dir={folder}", models.image(tmp_path))
   assert "no captioner is configured" in line
   line = failed("convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "its model.json does not describe a t5" in line
@@ -171,7 +171,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path):
 )
 def test_invalid_vocabulary_of_a_model_folder_is_one_line(folder, tmp_path, change, says):
   change(folder / "vocabulary.model")
-  line = failed("caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  line = failed("caption", f"--model_dir={folder}", models.image(tmp_path))
   assert says.replace("model.v", "model/v") in line
 
 
@@ -189,7 +189,7 @@ def test_model_json_sizes_unlike_the_weights_are_refused(folder, tmp_path, part,
   model = json.loads((folder / "model.json").read_text())
   model[part][field] = value
   (folder / "model.json").write_text(json.dumps(model))
-  assert says in failed("caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  assert says in failed("caption", f"--model_dir={folder}", models.image(tmp_path))
 
 
 def changed_metadata(change):
@@ -250,7 +250,7 @@ def test_hostile_checkpoint_metadata_are_refused(folder, tmp_path, mutate, says)
   mutate(params)
   line = failed("convert", "--to=hf", f"--input={params.parent}", f"--out={tmp_path / 'x'}")
   assert says in line
-  failed("caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  failed("caption", f"--model_dir={folder}", models.image(tmp_path))
 
 
 def test_randomly_changed_vocabulary_is_refused_or_works(made, tmp_path):

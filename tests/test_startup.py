@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests import model_folders
+from tests.make import models
 
 _RUN = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin")
 _AT_EXIT = """
@@ -19,8 +19,8 @@ sys.modules["tensorflow"] = sys.modules["seqio"] = sys.modules["tensorflow_datas
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   made = tmp_path_factory.mktemp("startup")
-  model_folders.write(made / "model")
-  model_folders.picture(made)
+  models.captioner(made / "model")
+  models.image(made)
   return made
 
 

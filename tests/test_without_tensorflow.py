@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.evaluation import dual
-from tests.make import small_corpus
+from tests.make import models, small_corpus
 from tests.make.tiny_corpus import tiny_dir  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -141,7 +140,7 @@ def test_train_in_a_bucket_without_tensorflow(photos, tmp_path, store):
 
 
 def test_embed_of_a_dual_tower_without_tensorflow(photos, tmp_path, tiny_dir):  # noqa: F811
-  run = dual.write_run(tmp_path / "dual", f"{tiny_dir}/vocabulary.model")
+  run = models.dual_tower(tmp_path / "dual", f"{tiny_dir}/vocabulary.model")
   called([["embed", f"--model_dir={run}", f"--out={tmp_path / 'out'}", f"--images={photos / 'images'}"]])
   assert np.load(tmp_path / "out/pictures.npy").shape[0] == 40
 

@@ -7,7 +7,7 @@ import signal
 import gin
 import pytest
 
-from tests import model_folders
+from tests.make import models
 from tests.serving import servers
 from xmcap import cli, load_captioner
 from xmcap.models.decoding.search import Sample
@@ -15,7 +15,7 @@ from xmcap.models.decoding.search import Sample
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("served") / "model")
+  return models.captioner(tmp_path_factory.mktemp("served") / "model")
 
 
 def failed(capsys, *arguments):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import distance
 
-from tests import model_folders
+from tests.make import models
 from tests.make.images import encode
 from tests.make.tiny_corpus import write_corpus
 from xmcap.data import records
@@ -20,7 +20,7 @@ def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   ]
   (tmp_path / "data").mkdir()
   data = write_corpus(tmp_path / "data", train, train_vocabulary=False)
-  model = str(model_folders.write(tmp_path / "model"))
+  model = str(models.captioner(tmp_path / "model"))
   queries = list(files)[12:]
   references = References({key: {"fa": ["x"], "sw": ["y"]} for key in queries})
   predictions = {key: {"fa": "caption 03", "sw": "caption 03"} for key in queries}

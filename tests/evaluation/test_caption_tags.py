@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import xmcap
-from tests import model_folders
+from tests.make import models
 from xmcap import cli, configuration
 from xmcap.data import tag_prompts
 from xmcap.errors import UsageError
@@ -30,7 +30,7 @@ def clean():
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("plain") / "model")
+  return models.captioner(tmp_path_factory.mktemp("plain") / "model")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import xmcap
-from tests import model_folders
+from tests.make import models
 from xmcap import cli
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
@@ -26,7 +26,7 @@ from xmcap.models.decoding.search import Greedy, Sample
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("captioning") / "model")
+  return models.captioner(tmp_path_factory.mktemp("captioning") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def _pixels(count):
 
 
 def test_captions_are_those_of_the_command(folder, captioner, tmp_path, capsys):
-  picture = str(model_folders.picture(tmp_path))
+  picture = str(models.image(tmp_path))
   (ours,) = captioner.caption([picture], ["en", "th"])
   try:
     assert cli.main(["caption", f"--model_dir={folder}", "--languages=en,th", "--json", picture]) == 0
@@ -66,7 +66,7 @@ def test_probabilities_are_those_of_the_command(folder, captioner):
 
 
 def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path, capsys):
-  good = model_folders.picture(tmp_path).read_bytes()
+  good = models.image(tmp_path).read_bytes()
   (tmp_path / "page.jpg").write_text("<html>")
   (tmp_path / "half.png").write_bytes(good[: len(good) // 2])
   command = ["caption", f"--model_dir={folder}", f"--out={tmp_path / 'out.jsonl'}"]
@@ -90,7 +90,7 @@ def test_languages_that_the_model_did_not_learn_are_named(folder, tmp_path, caps
   model = model_json.read(learned / model_json.NAME)
   text = model_json.as_text(dataclasses.replace(model, languages=("en", "ca")))
   (learned / model_json.NAME).write_text(text)
-  picture = str(model_folders.picture(tmp_path))
+  picture = str(models.image(tmp_path))
   said = []
   try:
     for given in (folder, learned):
@@ -106,7 +106,7 @@ def test_caption_languages_default_to_those_of_the_model(folder, tmp_path, capsy
   shutil.copytree(folder, learned)
   model = dataclasses.replace(model_json.read(learned / model_json.NAME), languages=("fr", "th"))
   (learned / model_json.NAME).write_text(model_json.as_text(model))
-  picture, said = str(model_folders.picture(tmp_path)), []
+  picture, said = str(models.image(tmp_path)), []
   for asked in (["--languages=trained"], []):
     try:
       assert cli.main(["caption", f"--model_dir={learned}", "--json", *asked, picture]) == 0
@@ -121,7 +121,7 @@ def test_caption_languages_default_to_those_of_the_model(folder, tmp_path, capsy
 
 
 def test_a_picture_in_any_form_has_the_same_caption(captioner, tmp_path):
-  path = model_folders.picture(tmp_path)
+  path = models.image(tmp_path)
   image = Image.open(path)
   forms = [path, str(path), path.read_bytes(), image, np.array(image), captioner.load(path)]
   assert len({str(of_picture) for of_picture in captioner.caption(forms, ["en", "fr"])}) == 1

@@ -12,7 +12,7 @@ import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer, converted, write_dual
 from tests.make.images import encode
-from tests.make.tiny_corpus import register, tiny_dir, write_corpus  # noqa: F401  fixtures
+from tests.make.tiny_corpus import write_corpus
 from xmcap import cli
 from xmcap.data import images, records
 from xmcap.data.stream import TagStream
@@ -63,7 +63,7 @@ def tower(tmp_path):
 
 
 @pytest.fixture
-def corpus(tmp_path, tiny_dir):  # noqa: F811
+def corpus(tmp_path, tiny_dir):
   """A corpus with a vocabulary of its own, which is not that of the tower."""
   shutil.copytree(tiny_dir, tmp_path / "corpus")
   (tmp_path / "corpus" / "languages.txt").write_text("ar\nde\nen\n")
@@ -119,7 +119,7 @@ def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus, capsys):
   assert "no tokenizer of its text tower" in line
 
 
-def test_tag_stream_resizes_images_as_the_tower(tmp_path, register):  # noqa: F811
+def test_tag_stream_resizes_images_as_the_tower(tmp_path, register):
   pixels = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype(np.uint8)
   record = records.Record("a", encode(pixels), [records.Caption("en", "a dog")], ["dog"])
   name = register(write_corpus(tmp_path, [record], train_vocabulary=False), languages=("en",)).name

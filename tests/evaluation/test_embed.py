@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.evaluation import dual
-from tests.make.tiny_corpus import tiny_dir  # noqa: F401  a fixture
+from tests.make import models
 from xmcap.cli import main
 from xmcap.evaluation import embed as embed_lib
 from xmcap.families.dual import embedder
@@ -21,8 +20,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, tiny_dir):  # noqa: F811
-  return dual.write_run(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
+def run(tmp_path_factory, tiny_dir):
+  return models.dual_tower(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
 
 
 @pytest.fixture

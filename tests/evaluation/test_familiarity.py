@@ -5,7 +5,7 @@ import json
 import gin
 import pytest
 
-from tests import model_folders
+from tests.make import models
 from xmcap import cli
 from xmcap.errors import UsageError
 from xmcap.evaluation import familiarity
@@ -84,7 +84,7 @@ def test_malformed_familiar_json_is_refused_in_one_line(tmp_path, text):
 
 
 def test_caption_warns_of_unfamiliar_images(tmp_path, capsys):
-  folder, picture = model_folders.write(tmp_path / "model"), model_folders.picture(tmp_path)
+  folder, picture = models.captioner(tmp_path / "model"), models.image(tmp_path)
   command = ["caption", f"--model_dir={folder}", "--languages=en", str(picture)]
   for least, warned in ((None, False), (0.0, False), (1.0, True)):
     gin.clear_config()

@@ -10,38 +10,26 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests import drawn_params
-from tests.evaluation.dual import DUAL, T5, VIT
-from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
+from tests.make import models
+from tests.make.models import DUAL_VIT as VIT
+from tests.make.tiny_corpus import NUM_PICTURES
 from tests.options import changed
 from xmcap.cli import main
 from xmcap.data import features, images, record_features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.evaluation import image_features
-from xmcap.models import model_json
 from xmcap.models.vit import ViT
-from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.step import create_state
 
 ROOT = pathlib.Path(__file__).parents[2]
 SIDE = VIT.image_size
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, tiny_dir):
   """A run's folder, and the parameters of its ViT."""
-  folder = tmp_path_factory.mktemp("run")
-  params = drawn_params.of(ViT(VIT).init, np.zeros((1, SIDE, SIDE, 3), np.uint8))
-  state = create_state({"vit": params, "other": {"kernel": np.ones((2, 2), np.float32)}}, Optimizer(adam))
-  checkpoints = Checkpoints(folder)
-  checkpoints.save(3, state)
-  checkpoints.close()
-  configs = {"vit": VIT, "t5": T5, "dual": DUAL}
-  model = model_json.Model({name: model_json.of_config(config) for name, config in configs.items()})
-  (folder / model_json.NAME).write_text(model_json.as_text(model))
-  return folder, params
+  folder = models.dual_tower(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
+  return folder, models.dual_params()["vit"]
 
 
 @pytest.fixture
@@ -75,7 +63,7 @@ def crops_by_hand(file):
   ]
 
 
-def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir):  # noqa: F811
+def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir):
   out = tmp_path / "f.safetensors"
   assert made(run, out, f"--corpus={tiny_dir}") == 0
   source = RecordSource(tiny_dir, "train")
@@ -194,7 +182,7 @@ def test_features_usage_errors_are_one_line(run, tmp_path, photos, monkeypatch, 
   assert message in error and error.count("\n") == 1
 
 
-def test_several_splits_in_one_file(run, tmp_path, tiny_dir):  # noqa: F811
+def test_several_splits_in_one_file(run, tmp_path, tiny_dir):
   out = tmp_path / "f.safetensors"
   assert made(run, out, f"--corpus={tiny_dir}", "--split=train[20:]+train[:2]") == 0
   keys = [record.key for split in ("train[20:]", "train[:2]") for record in RecordSource(tiny_dir, split)]

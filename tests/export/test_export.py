@@ -14,7 +14,7 @@ import sentencepiece
 from flax import traverse_util
 from PIL import Image
 
-from tests import model_folders
+from tests.make import models
 from xmcap import cli, languages
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import XmcapError
@@ -57,7 +57,7 @@ def clean():
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-  return model_folders.write(tmp_path_factory.mktemp("model") / "run")
+  return models.captioner(tmp_path_factory.mktemp("model") / "run")
 
 
 NAMES = [f"{each.native_name} {each.english_name}" for each in languages.LANGUAGES.values()]
@@ -134,7 +134,7 @@ def test_stablehlo_loader_needs_no_xmcap_or_tensorflow(model, place, capsys):
 
 @pytest.mark.parametrize("search", searches("t5x_beam", "sample"))
 def test_stablehlo_program_takes_any_number_of_images(tmp_path, search):
-  made = loaded(model_folders.write(tmp_path / "run", **SEARCHES[search]))
+  made = loaded(models.captioner(tmp_path / "run", **SEARCHES[search]))
   call = jax.export.deserialize(stablehlo.exported(made).serialize()).call
   codes = list(made.prompts)
   # 144 rows are decoded in stages by us, and in one by the program.
@@ -154,7 +154,7 @@ def test_stablehlo_program_takes_any_number_of_images(tmp_path, search):
 @pytest.mark.parametrize("search", searches("t5x_beam"))
 def test_saved_model_captions_equal_captioner(tmp_path, search):
   tf = readable_tensorflow()
-  folder = model_folders.write(tmp_path / "run", **SEARCHES[search])
+  folder = models.captioner(tmp_path / "run", **SEARCHES[search])
   assert exported(folder, "savedmodel", tmp_path / "out") == 0
   gin.clear_config()
   made = loaded(folder)
@@ -207,7 +207,7 @@ DAILY = {("first", "greedy"), ("all", "beam")}
 )
 def test_hugging_face_loader_equals_caption_command(place, capsys, tower, search):
   pytest.importorskip("transformers")
-  folder = model_folders.write(
+  folder = models.captioner(
     place / "run", ViTConfig(16, 1, 24, 2, 4, 12, **TOWERS[tower]), **SEARCHES[search]
   )
   assert exported(folder, "hf", "captioner") == 0
@@ -254,7 +254,7 @@ def test_exported_tokenizer_equals_the_vocabulary(model, tmp_path, like_mt5):
 
 def test_exported_prompts_of_an_mt5_vocabulary_are_padded(tmp_path):
   vocabulary = like_mt5s(tmp_path)
-  folder = model_folders.write(tmp_path / "run")
+  folder = models.captioner(tmp_path / "run")
   (folder / "vocabulary.model").write_bytes(vocabulary.model)
   made = loaded(folder)
   assert set(made.prompts) == set(languages.LANGUAGES)
@@ -265,7 +265,7 @@ def test_exported_prompts_of_an_mt5_vocabulary_are_padded(tmp_path):
 
 
 def test_hugging_face_export_refuses_t5x_beam_search(tmp_path, capsys):
-  folder = model_folders.write(tmp_path / "run", **T5X_BEAM)
+  folder = models.captioner(tmp_path / "run", **T5X_BEAM)
   assert exported(folder, "hf", tmp_path / "out") == 2
   assert "add --gin.Beam.convention=\"'transformers'\"" in capsys.readouterr().err
   assert not (tmp_path / "out").exists()

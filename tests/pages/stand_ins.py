@@ -8,8 +8,7 @@ import shutil
 import zipfile
 
 import xmcap
-from tests import model_folders
-from tests.make import small_corpus
+from tests.make import models, small_corpus
 from tests.pages import blocks
 from xmcap import cli
 from xmcap.data import record_writer
@@ -48,9 +47,9 @@ def make(folder: pathlib.Path, scoring: pathlib.Path) -> None:
     _copy(corpus / "vocabulary.model", folder / vocabulary)
   shutil.copytree(corpus, folder / "DIR")
 
-  model = model_folders.write(folder / "runs/bb")
+  model = models.captioner(folder / "runs/bb")
   (model / "metrics.jsonl").write_text('{"step": 1, "time": 1.0, "train/loss": 2.0}\n', encoding="utf-8")
-  _copy(model_folders.picture(folder), folder / "photo.jpg")
+  _copy(models.image(folder), folder / "photo.jpg")
   for copy in ("RUN", "runs/bg", "bucket/runs/bb"):
     shutil.copytree(model, folder / copy)
   assert cli.main(["convert", "--to=hf", f"--input={model}", f"--out={folder / 'hf'}"]) == 0

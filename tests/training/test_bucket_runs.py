@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import model_folders
-from tests.make import small_corpus
+from tests.make import models, small_corpus
 from tests.training import test_processes
 from xmcap.training.checkpoints.read import load_params, steps_in
 
@@ -69,8 +68,8 @@ def test_commands_read_a_model_and_write_tables_in_a_bucket(store, tmp_path, cap
 
   from xmcap import cli
 
-  model_folders.write(store.folder / "model")
-  picture = model_folders.picture(tmp_path)
+  models.captioner(store.folder / "model")
+  picture = models.image(tmp_path)
   folder = "--model_dir=gs://bucket/model"
 
   def ran(*command):

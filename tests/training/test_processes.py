@@ -17,8 +17,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import model_folders
-from tests.make import small_corpus
+from tests.make import models, small_corpus
 from tests.make.command import xmcap, xmcap_forked
 from tests.training.hosts.test_join import free_port
 from xmcap.training.checkpoints.read import load_params
@@ -240,7 +239,7 @@ def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_p
 
 @pytest.mark.full
 def test_hosts_share_an_evaluation(corpus, tmp_path):
-  model_folders.write(tmp_path / "model")
+  models.captioner(tmp_path / "model")
   flags = (
     f"--model_dir={tmp_path / 'model'}", "--gin_file=runs/train_coco35l.gin", "--gin_file=runs/eval.gin",
     f"--gin.DATA_DIR={corpus}", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=12",

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from tests import drawn_params
-from tests.evaluation import dual
-from tests.evaluation.dual import DUAL, T5, VIT
-from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
+from tests.make import models
+from tests.make.models import DUAL
+from tests.make.models import DUAL_T5 as T5
+from tests.make.models import DUAL_VIT as VIT
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.cli import main
 from xmcap.errors import UsageError
 from xmcap.evaluation import embed as embed_lib
@@ -30,26 +32,26 @@ from xmcap.training.schedule import ConstantThenRsqrt
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory, tiny_dir):  # noqa: F811
+def base(tmp_path_factory, tiny_dir):
   """The folder of a dual tower's run."""
-  return dual.write_run(tmp_path_factory.mktemp("dual") / "base", f"{tiny_dir}/vocabulary.model")
+  return models.dual_tower(tmp_path_factory.mktemp("dual") / "base", f"{tiny_dir}/vocabulary.model")
 
 
 @pytest.fixture(scope="module")
-def teacher(base, tiny_dir):  # noqa: F811
+def teacher(base, tiny_dir):
   out = base.parent / "teacher"
   command = ["embed", f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"]
   assert main(command) == 0
   return out
 
 
-def taught(tiny, teacher, **changes):  # noqa: F811
+def taught(tiny, teacher, **changes):
   options = dict(mixture=tiny.name, batch_size=8)
   return TaughtStream(**options | dict(languages=("de",), target_length=8, teacher=str(teacher)) | changes)
 
 
 @pytest.fixture(scope="module", params=["bottleneck", "lora"])
-def run(request, base, teacher, tiny_dir, register):  # noqa: F811
+def run(request, base, teacher, tiny_dir, register):
   """The folder of a run of some steps that taught German, and its text tower's configuration."""
   t5 = dataclasses.replace(T5, adapter=request.param, adapter_dim=4)
   folder = base.parent / request.param
@@ -59,10 +61,11 @@ def run(request, base, teacher, tiny_dir, register):  # noqa: F811
     checkpoint=CheckpointPolicy(every=0), writers=Writers(tensorboard=False), hooks=hooks(log_every=1),
     start=Start(say=lambda line: None),
   )  # fmt: skip
-  return dual.write_run(folder, f"{tiny_dir}/vocabulary.model", t5, save=False)
+  shutil.copy(f"{tiny_dir}/vocabulary.model", folder)
+  return models.write_json(folder, {"vit": VIT, "t5": t5, "dual": DUAL})
 
 
-def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):  # noqa: F811
+def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):
   assert np.load(teacher / "pictures.npy").shape == (NUM_PICTURES, 8)
   assert (teacher / "keys.txt").read_text().split() == [f"{index:016x}" for index in range(NUM_PICTURES)]
   captions = embed_lib.of_corpus(tiny_dir, "train", ["en"]).captions["en"]
@@ -71,7 +74,7 @@ def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):
     embed_lib.of_corpus(tiny_dir, "train", ["ar"])
 
 
-def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):  # noqa: F811
+def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):
   stream = taught(tiny, teacher, target_lengths=(4, 8), bucket_window=2)
   text, image = np.load(teacher / "captions" / "en.npy"), np.load(teacher / "pictures.npy")
   for step in range(4):
@@ -82,7 +85,7 @@ def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):  # 
     assert "image" not in batch and batch["target_tokens"].shape[:2] == (8, 1)
 
 
-def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_path):  # noqa: F811
+def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_path):
   teacher = shutil.copytree(teacher, tmp_path / "teacher")
   np.save(teacher / "pictures.npy", np.zeros((3, 8), np.float32))
   with pytest.raises(UsageError, match="for 24 pictures of split 'train': run xmcap embed --corpus"):
@@ -95,7 +98,7 @@ def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])
-def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):  # noqa: F811
+def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):
   t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4)
   made = AdapterObjective(VIT, t5, DUAL, kind)
   batch = {name: value for name, value in taught(tiny, teacher).batch(0).items() if name != "key"}

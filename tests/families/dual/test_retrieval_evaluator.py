@@ -4,14 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
-from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import CaptionStream
 from xmcap.families.dual.retrieval_evaluator import RetrievalEvaluator
 from xmcap.ranked import retrieval
 
 
-def test_retrieval_evaluator_equals_scores_of_embeddings(tiny, objective, params):  # noqa: F811
+def test_retrieval_evaluator_equals_scores_of_embeddings(tiny, objective, params):
   stream = CaptionStream(
     tiny.name, split="train", batch_size=8, image_size=16, captions_per_image=2, prompt_length=2, target_length=8,
     languages=("de", "en"), language_weights="uniform",
@@ -41,7 +39,7 @@ def test_retrieval_evaluator_equals_scores_of_embeddings(tiny, objective, params
   assert rows["", "validation/t2i_r10"] > 0.5
 
 
-def test_retrieval_evaluator_is_independent_of_batch_size(tiny, params):  # noqa: F811
+def test_retrieval_evaluator_is_independent_of_batch_size(tiny, params):
   def rows(**options):
     stream = CaptionStream(
       tiny.name,
@@ -59,7 +57,7 @@ def test_retrieval_evaluator_is_independent_of_batch_size(tiny, params):  # noqa
   assert one == pytest.approx(two) and {code for code, _ in one} == {"", "de", "en"}
 
 
-def test_retrieval_evaluator_does_not_recompile(tiny, params):  # noqa: F811
+def test_retrieval_evaluator_does_not_recompile(tiny, params):
   stream = CaptionStream(
     tiny.name, split="train", batch_size=4, image_size=16, prompt_length=2, target_length=8, languages=("en",)
   )

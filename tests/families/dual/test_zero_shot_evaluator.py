@@ -7,8 +7,6 @@ import jax
 import numpy as np
 import pytest
 
-from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
-from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import TagStream
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
@@ -20,7 +18,7 @@ from xmcap.ranked import zero_shot
 
 
 @pytest.fixture(name="embed")
-def text_embedder(objective, params, tiny):  # noqa: F811
+def text_embedder(objective, params, tiny):
   sharded = sharded_params.for_evaluation(params, jax.devices())
   return embedder.TextEmbedder(objective.module, sharded, OwnPieces(tiny.vocabulary(), 16), batch_size=4)
 
@@ -40,13 +38,13 @@ def alone(made, held, vocabulary, texts):
   return np.asarray(applied(made.module)({"params": held}, tokens, method="embed_texts"))[: len(texts)]
 
 
-def test_text_embeddings_keep_the_order_of_texts(embed, objective, params, tiny):  # noqa: F811
+def test_text_embeddings_keep_the_order_of_texts(embed, objective, params, tiny):
   texts = [" ".join(["dog", "cat", "house"][: 1 + n % 3] * (1 + n % 2)) + f" {n}" for n in range(150)]
   found = np.concatenate(list(embed(iter(texts))))
   np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), texts), atol=2e-6)
 
 
-def test_text_embedding_truncates_and_counts_long_texts(embed, objective, params, tiny):  # noqa: F811
+def test_text_embedding_truncates_and_counts_long_texts(embed, objective, params, tiny):
   text = "dog " * 40
   (found,) = embed([text])
   np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), [text]), atol=2e-6)
@@ -59,7 +57,7 @@ def test_text_embedding_refuses_a_text_without_tokens(embed):
 
 
 def test_zero_shot_prompt_ensemble_is_the_mean_over_prompts(
-  embed, objective, params, tiny, monkeypatch  # noqa: F811
+  embed, objective, params, tiny, monkeypatch
 ):  # fmt: skip
   prompts = ["a {}", "the {}", "a {}", "{} {1}"]
   seen = []
@@ -80,7 +78,7 @@ def test_zero_shot_prompt_ensemble_is_the_mean_over_prompts(
   assert sorted(seen) == sorted(["a dog", "the dog", "dog {1}", "a cat", "the cat", "cat {1}"])
 
 
-def test_zero_shot_evaluator_top1_equals_scores_of_embeddings(tiny, objective, params, tmp_path):  # noqa: F811
+def test_zero_shot_evaluator_top1_equals_scores_of_embeddings(tiny, objective, params, tmp_path):
   stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
   names = [f"thing {index}" for index in range(len(stream.tags))]
   content = {"EN": [list(range(len(names))), names], "DE": [[0, 1], ["Ding", "Sache"]]}
@@ -109,7 +107,7 @@ def test_zero_shot_evaluator_top1_equals_scores_of_embeddings(tiny, objective, p
   assert {"table.csv", "classes.csv", "report.html", "scores.npz"} <= written
 
 
-def test_zero_shot_evaluator_refuses_labels_of_another_corpus(tiny, objective, tmp_path):  # noqa: F811
+def test_zero_shot_evaluator_refuses_labels_of_another_corpus(tiny, objective, tmp_path):
   stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))

@@ -8,15 +8,13 @@ import pytest
 from PIL import Image
 
 from tests.corpora import label_folders
+from tests.make import models
 from xmcap import cli
 from xmcap.families.tagging import labels as labels_lib
 from xmcap.families.tagging.objective import LabelObjective
 from xmcap.human import annotation_page
 from xmcap.models import model_json
 from xmcap.models.vit import ViTConfig
-from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.step import create_state
 
 NAMES = {"en": ["cat", "dog", "owl", "ship"], "zh": ["狗", "猫", "100"]}
 VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
@@ -29,15 +27,8 @@ def tagger(tmp_path_factory):
   labels = {code: label_folders.write(root / "data" / code, code, names) for code, names in NAMES.items()}
   objective = LabelObjective(labels, vit=VIT, hidden=8)
   params = jax.jit(objective.init)(jax.random.key(0), {"image": np.zeros((1, 16, 16, 3), np.uint8)})["params"]
-  folder = root / "run"
-  run = Checkpoints(folder)
-  run.save(3, create_state(params, Optimizer(adam)))
-  run.close()
-  made = model_json.Model(
-    {"vit": model_json.of_config(VIT), "tagger": model_json.of_config(objective.module.tagger)},
-    languages=("en", "zh"),
-  )
-  (folder / model_json.NAME).write_text(model_json.as_text(made))
+  folder = models.save(root / "run", params)
+  models.write_json(folder, {"vit": VIT, "tagger": objective.module.tagger}, languages=("en", "zh"))
   labels_lib.write_names(folder / "labels", objective.names)
   return folder, objective, params
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpora import label_folders
-from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.errors import UsageError
 from xmcap.families.tagging import tag_baselines
 from xmcap.families.tagging.objective import LabelObjective
@@ -47,7 +47,7 @@ def params(objective):
 
 
 @pytest.fixture
-def stream(tiny, folders):  # noqa: F811
+def stream(tiny, folders):
   return LabelStream(tiny.name, labels=folders, batch_size=10, image_size=16)
 
 
@@ -55,7 +55,7 @@ def read(path):
   return tag_files.read(path)
 
 
-def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folders, tmp_path):  # noqa: F811
+def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folders, tmp_path):
   training = LabelStream(tiny.name, split="train[0%:]", labels=folders, batch_size=8, image_size=16)
   evaluator = TagEvaluator(
     objective, stream, depths=(1, 3), baselines=training, name="test", out_dir=str(tmp_path), bootstrap=2

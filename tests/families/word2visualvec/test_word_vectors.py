@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir, tiny_record, write_corpus  # noqa: F401  fixtures
+from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
 from xmcap.cli import main
 from xmcap.data import features, records
 from xmcap.errors import UsageError
@@ -30,7 +30,7 @@ def segmented(tmp_path_factory):
   )
 
 
-def test_count_words_counts_all_captions(tiny_dir):  # noqa: F811
+def test_count_words_counts_all_captions(tiny_dir):
   found = word_vectors.count_words(tiny_dir, "train", ["en", "de"])
   texts = [
     caption.text.split()

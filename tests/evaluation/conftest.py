@@ -1,0 +1,1 @@
+from tests.make.tiny_corpus import register, tiny_dir  # noqa: F401
