@@ -54,7 +54,7 @@ def alive(pid: int) -> bool:
     return False
 
 
-def wait(condition, seconds: float = 60) -> bool:
+def wait(condition, seconds: float = 120) -> bool:
   """Waits until a condition holds; returns whether it did in time."""
   end = time.monotonic() + seconds
   while not condition():

@@ -67,119 +67,57 @@ _ODD = {
 
 
 def _functions(folder):
-  """Name -> (function, good arguments)."""
+  """(function, good arguments, names of further parameters)."""
   result = scoring.score(_REFERENCES, _PREDICTIONS, metrics="cider_d")
   scoring.write(result, folder / "scored", only_tables=True)
   (folder / "r.jsonl").write_text('{"image/key": "1", "language": "en", "caption": "a dog"}\n')
   file, out, rows = folder / "r.jsonl", folder / "out", np.eye(2, 4, dtype=np.float32)
   captions = {"en": retrieval.CaptionRows(np.arange(2), ("a", "b"))}
   tagged = {"en": {"1": {"dog": 1.0}, "2": {"cat": 1.0}}}
+  both = {"references": _REFERENCES, "predictions": _PREDICTIONS, "metrics": "exact"}
+  files = {"references": file, "predictions": file, "out": out, "only_tables": True, "metrics": "exact"}
+  embedded = {"images": rows, "keys": ["1", "2"], "captions": captions, "texts": {"en": lambda: rows}}
   annotations = _Coco({1: [{"caption": "a dog"}]})
-  return {
-    "xmcap.score": (
-      xmcap.score,
-      {"references": {"en": ["a"]}, "predictions": {"en": ["a"]}, "metrics": "exact"},
-    ),
-    "score": (
-      scoring.score,
-      dict.fromkeys(("languages", "protocol", "tokenizer", "document_frequencies", "scale"))
-      | dict.fromkeys(("title", "normalize", "subset", "clean", "vectors"), "")
-      | {"references": _REFERENCES, "predictions": _PREDICTIONS, "metrics": "exact", "missing": "refuse"}
-      | {"bootstrap": 0, "seed": 0, "wrong_language": "keep", "health": False, "keep": (), "processes": 1},
-    ),
-    "score_files": (
-      scoring.score_files,
-      dict.fromkeys(("languages", "language", "key", "images_dir", "style"))
-      | dict.fromkeys(("document_frequencies", "save_document_frequencies", "baseline"), "")
-      | {"references": file, "predictions": file, "out": out, "only_tables": True, "metrics": "exact"},
-    ),
-    "read_references": (
-      scoring.read_references,
-      {"path": file, "languages": None, "language": None, "tokenized": False, "key": None, "longest": None},
-    ),
-    "read_predictions": (
-      scoring.read_predictions,
-      {"path": file, "language": None, "references": None, "key": None, "longest": None},
-    ),
-    "write_predictions": (
-      scoring.write_predictions,
-      {"path": folder / "w.jsonl", "captions": _PREDICTIONS.items()},
-    ),
-    "write": (
-      scoring.write,
-      {"result": result, "out": out, "only_tables": True, "style": None, "scored": None},
-    ),
-    "read_system": (scoring.read_system, {"folder": folder / "scored"}),
-    "compare": (
-      scoring.compare,
-      {
-        "systems": {"a": result, "b": result},
-        "metrics": None,
-        "resamples": 5,
-        "seed": 0,
-        "title": "",
-        "scale": None,
-      },
-    ),
-    "References": (
-      scoring.References,
-      {"captions": _REFERENCES, "locales": None, "tokenized": None, "notes": ()},
-    ),
-    "Corpus": (scoring.Corpus, {"hypotheses": [["a"]], "references": [[["a"]]]}),
-    "Signature.parse": (scoring.Signature.parse, {"text": result.table.signature}),
-    "score_tags": (
-      tags.score_tags,
-      {
-        "references": tagged,
-        "predictions": tagged,
-        "depths": (1,),
-        "vocabulary": None,
-        "bootstrap": 0,
-        "title": "",
-      },
-    ),
-    "score_retrieval": (
-      retrieval.score_retrieval,
-      {
-        "images": rows,
-        "keys": ["1", "2"],
-        "captions": captions,
-        "texts": {"en": lambda: rows},
-        "depths": (1,),
-      },
-    ),
-    "COCOEvalCap": (coco.COCOEvalCap, {"coco": annotations, "cocoRes": annotations}),
-    "sxs.read": (sxs.read, {"paths": file}),
-    "quality.read": (quality.read, {"paths": file}),
-    "rubric.read": (rubric.read, {"paths": file}),
-    "thumb_ratings.read": (thumb_ratings.read, {"paths": file, "language": None}),
-    "sxs.evaluate": (sxs.evaluate, {"ratings": [], "baseline": None, "resamples": 0}),
-  }
+  return [
+    (xmcap.score, {"references": {"en": ["a"]}, "predictions": {"en": ["a"]}, "metrics": "exact"}, ""),
+    (scoring.score, {**both, "health": False, "processes": 1},
+     "languages protocol tokenizer document_frequencies scale title normalize subset clean vectors missing bootstrap "
+     "seed wrong_language keep"),
+    (scoring.score_files, files,
+     "languages language key images_dir style document_frequencies save_document_frequencies baseline"),
+    (scoring.read_references, {"path": file}, "languages language tokenized key longest"),
+    (scoring.read_predictions, {"path": file}, "language references key longest"),
+    (scoring.write_predictions, {"path": folder / "w.jsonl", "captions": _PREDICTIONS.items()}, ""),
+    (scoring.write, {"result": result, "out": out, "only_tables": True}, "style scored"),
+    (scoring.read_system, {"folder": folder / "scored"}, ""),
+    (scoring.compare, {"systems": {"a": result, "b": result}, "resamples": 5}, "metrics seed title scale"),
+    (scoring.References, {"captions": _REFERENCES}, "locales tokenized notes"),
+    (scoring.Corpus, {"hypotheses": [["a"]], "references": [[["a"]]]}, ""),
+    (scoring.Signature.parse, {"text": result.table.signature}, ""),
+    (tags.score_tags, {"references": tagged, "predictions": tagged}, "depths vocabulary bootstrap title"),
+    (retrieval.score_retrieval, embedded, "depths"),
+    (coco.COCOEvalCap, {"coco": annotations, "cocoRes": annotations}, ""),
+    (sxs.read, {"paths": file}, ""),
+    (quality.read, {"paths": file}, ""),
+    (rubric.read, {"paths": file}, ""),
+    (thumb_ratings.read, {"paths": file}, "language"),
+    (sxs.evaluate, {"ratings": []}, "baseline resamples"),
+  ]  # fmt: skip
 
 
-_NAMES = (
-  "xmcap.score", "score", "score_files", "read_references", "read_predictions", "write_predictions", "write",
-  "read_system", "compare", "References", "Corpus", "Signature.parse", "score_tags", "score_retrieval", "COCOEvalCap",
-  "sxs.read", "quality.read", "rubric.read", "thumb_ratings.read", "sxs.evaluate",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", _NAMES)
-def test_odd_arguments_work_or_are_one_line(tmp_path, monkeypatch, name):
+def test_odd_arguments_work_or_are_one_line(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  functions = _functions(tmp_path)
-  assert functions.keys() == set(_NAMES)
-  function, arguments = functions[name]
   leaks = []
-  for parameter in arguments:
-    for kind, odd in _ODD.items():
-      try:
-        function(**{**arguments, parameter: odd()})
-      except XmcapError as error:
-        if "\n" in str(error):
-          leaks.append((parameter, kind, str(error)))
-      except Exception as error:
-        leaks.append((parameter, kind, repr(error)))
+  for function, arguments, names in _functions(tmp_path):
+    for parameter in (*arguments, *names.split()):
+      for kind, odd in _ODD.items():
+        try:
+          function(**{**arguments, parameter: odd()})
+        except XmcapError as error:
+          if "\n" in str(error):
+            leaks.append((function, parameter, kind, str(error)))
+        except Exception as error:
+          leaks.append((function, parameter, kind, repr(error)))
   assert not leaks
 
 

@@ -34,15 +34,13 @@ def test_later_files_and_overrides_win(files):
   assert soup_for_tests() == (4, "y")
 
 
-def test_a_bare_path_is_a_string(files):
-  configuration.parse(["a.gin"], ["NAME=/some/where-1/x.gin"])
-  assert soup_for_tests() == (2, "/some/where-1/x.gin")
-
-
-def test_a_bare_path_may_start_in_the_home_folder(files, monkeypatch):
+@pytest.mark.parametrize(
+  "path, name", [("/some/where-1/x.gin", "/some/where-1/x.gin"), ("~/runs/one", "/home/me/runs/one")]
+)
+def test_a_bare_path_is_a_string(files, monkeypatch, path, name):
   monkeypatch.setenv("HOME", "/home/me")
-  configuration.parse(["a.gin"], ["NAME=~/runs/one"])
-  assert soup_for_tests() == (2, "/home/me/runs/one")
+  configuration.parse(["a.gin"], [f"NAME={path}"])
+  assert soup_for_tests() == (2, name)
 
 
 def test_gin_search_paths_and_packaged_gin_files(files):

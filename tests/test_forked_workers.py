@@ -26,9 +26,7 @@ def die(number):
 
 
 def _run(*lines):
-  done = subprocess.run(
-    [sys.executable, "-c", _SCRIPT + "\n".join(lines)], capture_output=True, text=True, timeout=60
-  )
+  done = subprocess.run([sys.executable, "-c", _SCRIPT + "\n".join(lines)], capture_output=True, text=True)
   assert done.returncode == 0, done.stderr
   return done.stdout.split()
 

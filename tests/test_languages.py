@@ -36,18 +36,6 @@ def test_invalid_language_codes_are_one_line(text, message):
   assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-  ("other", "ours"),
-  [
-    *(("tl", "fil"), ("iw", "he"), ("qu", "quz"), ("nb", "no"), ("IW", "he"), ("cmn", "zh")),
-    *(("cz", "cs"), ("dk", "da"), ("gr", "el"), ("ua", "uk"), ("vn", "vi")),  # countries
-  ],
-)
-def test_codes_of_other_software_suggest_ours(other, ours):
-  with pytest.raises(UsageError, match=f"unknown language '{other}'; did you mean '{ours}'"):
-    languages.get(other)
-
-
 def test_unlike_language_code_has_no_suggestion():
   with pytest.raises(UsageError) as error:
     languages.get("xz")
@@ -82,17 +70,12 @@ def test_further_language_by_bcp47_tag(tag, script, direction, spaces):
 @pytest.mark.parametrize(
   ("tag", "meant"),
   [
-    ("pt-br", "pt-BR"),
-    ("eng", "en"),
-    ("tl", "fil"),
-    ("iw", "he"),
-    ("qu", "quz"),
-    ("nb", "no"),
-    ("jp", "ja"),
-    ("en-XX", ""),
+    *(("tl", "fil"), ("iw", "he"), ("qu", "quz"), ("nb", "no"), ("IW", "he"), ("cmn", "zh"), ("eng", "en")),
+    *(("cz", "cs"), ("dk", "da"), ("gr", "el"), ("ua", "uk"), ("vn", "vi"), ("jp", "ja")),  # countries
+    *(("pt-br", "pt-BR"), ("en-XX", "")),
   ],
 )
-def test_other_spellings_of_tags_suggest_the_standard_one(tag, meant):
+def test_codes_of_other_software_suggest_ours(tag, meant):
   assert not languages.is_known(tag)
   with pytest.raises(UsageError, match=f"did you mean '{meant}'" if meant else "unknown language"):
     languages.get(tag)

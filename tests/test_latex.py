@@ -89,16 +89,16 @@ def test_latex_published_rows_are_a_separate_table():
   ]
 
 
-def test_an_unknown_column_is_refused():
-  with pytest.raises(
-    UsageError, match="--columns: 'cider' is no column of the table; there are code, language, i"
-  ):
-    _table().as_latex(Style(("cider",)))
-
-
-def test_a_column_named_twice_is_refused():
-  with pytest.raises(UsageError, match="'exact' is named twice"):
-    _table().as_latex(Style(("exact", "exact")))
+@pytest.mark.parametrize(
+  "columns, message",
+  [
+    (("cider",), "--columns: 'cider' is no column of the table; there are code, language, i"),
+    (("exact", "exact"), "'exact' is named twice"),
+  ],
+)
+def test_invalid_latex_columns_are_refused(columns, message):
+  with pytest.raises(UsageError, match=message):
+    _table().as_latex(Style(columns))
 
 
 def _difference(system, name, score, p):

@@ -11,8 +11,9 @@ import gin
 import pytest
 
 from tests.make import models
+from tests.make.command import xmcap
 from tests.make.tiny_corpus import tiny_record, write_corpus
-from xmcap import cli, configuration
+from xmcap import configuration
 from xmcap.commands import base
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError
@@ -42,14 +43,11 @@ def ran(tmp_path, monkeypatch):
   sys.modules.pop("hostile_module", None)
 
 
-def failed(capsys, *arguments):
+def failed(*arguments):
   """The one line of a command that exits 1 or 2."""
-  capsys.readouterr()
-  assert cli.main([str(argument) for argument in arguments]) in (1, 2)
-  error = capsys.readouterr().err.splitlines()
-  said = [line for line in error if line.startswith("xmcap: error: ")]
-  assert len(said) == 1 and not any("Traceback" in line for line in error), error
-  return said[0]
+  result = xmcap(*arguments)
+  assert result.code in (1, 2), result
+  return result.refused(code=result.code).err.splitlines()[-1]
 
 
 def references(folder):
@@ -64,24 +62,26 @@ def references(folder):
 KINDS = ("a program for an argument", "a module", "an include")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path, capsys, kind):
-  text = models.hostile_gin(ran, tmp_path)[kind]
+def write_hostile_gin(folder, ran, tmp_path):
+  """Files with all that gin would run, each of which would do by itself."""
+  texts = models.hostile_gin(ran, tmp_path)
   for name in ("config.gin", "model.gin"):
-    (folder / name).write_text(text)
+    (folder / name).write_text("".join(texts[kind] for kind in KINDS))
+
+
+def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path):
+  write_hostile_gin(folder, ran, tmp_path)
   picture = models.image(tmp_path)
-  if kind == KINDS[0]:
-    assert cli.main(["caption", f"--model_dir={folder}", "--json", str(picture)]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["language"] == "en"
-    given = [f"--gin.REFERENCES={references(tmp_path)}", f"--gin.EVAL_DIR={tmp_path / 'eval'}"]
-    assert cli.main(["eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", *given]) == 0
-    assert (tmp_path / "eval/table.json").exists()
-  else:
-    assert cli.main(["caption", f"--model_dir={folder}", "--explain", str(picture)]) == 0
-    assert cli.main(["eval", f"--model_dir={folder}", "--explain"]) == 0
+  said = xmcap("caption", f"--model_dir={folder}", "--json", picture).succeeded()
+  assert json.loads(said.out.splitlines()[-1])["language"] == "en"
+  given = [f"--gin.REFERENCES={references(tmp_path)}", f"--gin.EVAL_DIR={tmp_path / 'eval'}"]
+  xmcap("eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", *given).succeeded()
+  assert (tmp_path / "eval/table.json").exists()
+  gin.clear_config()
+  for command in (["caption", picture], ["eval"]):
+    xmcap(*command, f"--model_dir={folder}", "--explain").succeeded()
   for source in (folder, folder / "checkpoints/3"):
-    out = tmp_path / f"hf-{source.name}"
-    assert cli.main(["convert", "--to=hf", f"--input={source}", f"--out={out}"]) == 0
+    xmcap("convert", "--to=hf", f"--input={source}", f"--out={tmp_path / f'hf-{source.name}'}").succeeded()
   assert not ran.exists() and "hostile_module" not in sys.modules
 
 
@@ -90,52 +90,46 @@ def test_hostile_gin_runs_if_the_user_names_it(folder, ran, tmp_path, kind):
   """Or the test above would prove nothing."""
   (folder / "config.gin").write_text(models.hostile_gin(ran, tmp_path)[kind])
   picture = models.image(tmp_path)
-  cli.main(["caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", str(picture)])
+  xmcap("caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", picture)
   assert ran.exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path, kind):
+def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path):
   theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-  assert cli.main(["convert", "--to=hf", f"--input={folder}", f"--out={theirs}"]) == 0
-  assert cli.main(["convert", f"--input={theirs}/t5", f"--out={ours}"]) == 0
+  xmcap("convert", "--to=hf", f"--input={folder}", f"--out={theirs}").succeeded()
+  xmcap("convert", f"--input={theirs}/t5", f"--out={ours}").succeeded()
   assert sorted(path.name for path in ours.iterdir()) == ["model.json", "params.safetensors"]
-  for name in ("config.gin", "model.gin"):
-    (ours / name).write_text(models.hostile_gin(ran, tmp_path)[kind])
-  assert cli.main(["convert", "--to=hf", f"--input={ours}", f"--out={tmp_path / 'back'}"]) == 0
+  write_hostile_gin(ours, ran, tmp_path)
+  xmcap("convert", "--to=hf", f"--input={ours}", f"--out={tmp_path / 'back'}").succeeded()
   assert (tmp_path / "back/model.safetensors").read_bytes() == (theirs / "t5/model.safetensors").read_bytes()
   assert not ran.exists()
 
 
-def test_gin_file_option_wins_over_the_model_folder(folder, tmp_path, capsys):
+def test_gin_file_option_wins_over_the_model_folder(folder, tmp_path):
   (tmp_path / "mine.gin").write_text("Predictor.max_length = 2\n")
   picture = models.image(tmp_path)
   options = [f"--gin_file={tmp_path}/mine.gin", "--gin.Predictor.search=@Beam()", "--explain"]
-  assert cli.main(["caption", f"--model_dir={folder}", *options, str(picture)]) == 0
-  out = capsys.readouterr().out
-  assert "Predictor.max_length = 2\n" in out and "Predictor.search = @Beam()\n" in out
+  said = xmcap("caption", f"--model_dir={folder}", *options, picture)
+  said.succeeded("Predictor.max_length = 2\n", "Predictor.search = @Beam()\n")
 
 
-def test_captions_of_a_folder_of_pictures_can_be_scored(folder, tmp_path, monkeypatch, capsys):
+def test_captions_of_a_folder_of_pictures_can_be_scored(folder, tmp_path, monkeypatch):
   pictures = references(tmp_path).with_name("images")
   out = tmp_path / "ours.jsonl"
   options = [f"--model_dir={folder}", "--search=beam", "--gin.Beam.beams=2", str(pictures)]
-  assert cli.main(["caption", *options, "--explain"]) == 0
-  assert "Predictor.search = @Beam()\n" in capsys.readouterr().out
+  xmcap("caption", *options, "--explain").succeeded("Predictor.search = @Beam()\n")
   # Its random parameters say nothing of use, so its words are given.
   monkeypatch.setattr(Vocabulary, "decode", lambda self, tokens: "a\nwall")
-  assert cli.main(["caption", *options, "-o", str(out)]) == 0
+  xmcap("caption", *options, "-o", out).succeeded()
   assert out.read_text() == '{"image/key": "picture", "language": "en", "caption": "a\\nwall"}\n'
-  assert cli.main(["caption", *options, "--json", "--keys=path"]) == 0
-  assert json.loads(capsys.readouterr().out)["image/key"] == str(pictures / "picture.png")
-  assert cli.main(["caption", *options]) == 0
-  assert capsys.readouterr().out.splitlines()[1].endswith("a\\nwall")
-  given = ["-r", str(tmp_path / "captions.jsonl"), "-p", str(out), "-o", str(tmp_path / "scores")]
-  assert cli.main(["score", *given, "-m", "exact", "--only_tables", "--no_health"]) == 0
-  assert "100.0%" in capsys.readouterr().out
+  said = xmcap("caption", *options, "--json", "--keys=path").succeeded()
+  assert json.loads(said.out)["image/key"] == str(pictures / "picture.png")
+  assert xmcap("caption", *options).succeeded().out.splitlines()[1].endswith("a\\nwall")
+  given = ["-r", tmp_path / "captions.jsonl", "-p", out, "-o", tmp_path / "scores"]
+  xmcap("score", *given, "-m", "exact", "--only_tables", "--no_health").succeeded("100.0%")
 
 
-def test_model_folder_of_an_earlier_release(folder, tmp_path, capsys):
+def test_model_folder_of_an_earlier_release(folder, tmp_path):
   lines = ["import xmcap.models.captioner"]
   model = model_json.read(folder / "model.json")
   (folder / "model.json").unlink()
@@ -143,21 +137,21 @@ def test_model_folder_of_an_earlier_release(folder, tmp_path, capsys):
     lines += [f"{name}.{field} = {value!r}" for field, value in given.items()]
   (folder / "config.gin").write_text("\n".join(lines))
   picture = models.image(tmp_path)
-  line = failed(capsys, "caption", f"--model_dir={folder}", picture)
+  line = failed("caption", f"--model_dir={folder}", picture)
   assert "not a model folder (model.json is missing)" in line and f"--gin_file={folder}/config.gin" in line
-  line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
+  line = failed("convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "model.json, which describes the weights, is missing" in line
   # As that line says.
-  assert cli.main(["caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", str(picture)]) == 0
+  xmcap("caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", picture).succeeded()
 
 
-def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
+def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path):
   model = json.loads((folder / "model.json").read_text())
   del model["t5"]
   (folder / "model.json").write_text(json.dumps(model))
-  line = failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
+  line = failed("caption", f"--model_dir={folder}", models.image(tmp_path))
   assert "no captioner is configured" in line
-  line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
+  line = failed("convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "its model.json does not describe a t5" in line
 
 
@@ -175,9 +169,9 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
     ),
   ],
 )
-def test_invalid_vocabulary_of_a_model_folder_is_one_line(folder, tmp_path, capsys, change, says):
+def test_invalid_vocabulary_of_a_model_folder_is_one_line(folder, tmp_path, change, says):
   change(folder / "vocabulary.model")
-  line = failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
+  line = failed("caption", f"--model_dir={folder}", models.image(tmp_path))
   assert says.replace("model.v", "model/v") in line
 
 
@@ -191,11 +185,11 @@ def test_invalid_vocabulary_of_a_model_folder_is_one_line(folder, tmp_path, caps
     ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), but (16, 16) in this model"),
   ],
 )
-def test_model_json_sizes_unlike_the_weights_are_refused(folder, tmp_path, capsys, part, field, value, says):
+def test_model_json_sizes_unlike_the_weights_are_refused(folder, tmp_path, part, field, value, says):
   model = json.loads((folder / "model.json").read_text())
   model[part][field] = value
   (folder / "model.json").write_text(json.dumps(model))
-  assert says in failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
+  assert says in failed("caption", f"--model_dir={folder}", models.image(tmp_path))
 
 
 def changed_metadata(change):
@@ -250,13 +244,13 @@ def claim(shape, chunks):
   ],
   ids=["outside", "shape", "chunk", "large", "deep", "manifest"],
 )
-def test_hostile_checkpoint_metadata_are_refused(folder, tmp_path, capsys, mutate, says):
+def test_hostile_checkpoint_metadata_are_refused(folder, tmp_path, mutate, says):
   params = folder / "checkpoints/3/params"
   (params / "crc32.json").unlink()  # made anew by whoever lies
   mutate(params)
-  line = failed(capsys, "convert", "--to=hf", f"--input={params.parent}", f"--out={tmp_path / 'x'}")
+  line = failed("convert", "--to=hf", f"--input={params.parent}", f"--out={tmp_path / 'x'}")
   assert says in line
-  failed(capsys, "caption", f"--model_dir={folder}", models.image(tmp_path))
+  failed("caption", f"--model_dir={folder}", models.image(tmp_path))
 
 
 def test_randomly_changed_vocabulary_is_refused_or_works(made, tmp_path):
@@ -315,7 +309,7 @@ def test_fine_tuning_takes_model_json_and_gin_files_in_any_order(folder, tmp_pat
     assert (T5Config().emb_dim, ViTConfig().width) == (16, 16)
 
 
-def test_eval_prints_the_command_that_serves_the_model(folder, tmp_path, capsys):
+def test_eval_prints_the_command_that_serves_the_model(folder, tmp_path):
   moved = folder.rename(tmp_path / "my model")
   (moved / metrics_file.FILE).write_text(metrics_file.line(3, 1.0, {"event": "started", "total_steps": 9}))
   refs = references(moved)
@@ -326,9 +320,7 @@ def test_eval_prints_the_command_that_serves_the_model(folder, tmp_path, capsys)
     f"--gin.EVAL_DIR={tmp_path / 'eval'}",
   ]
   for more, step in (([], ""), (["--step=3"], " --step=3")):
-    capsys.readouterr()
-    assert cli.main([*command, "--gin_file=runs/eval.gin", *more]) == 0
+    said = xmcap(*command, "--gin_file=runs/eval.gin", *more).succeeded()
     gin.clear_config()
-    said = capsys.readouterr()
     assert said.out.splitlines()[-1] == f"serve the model: xmcap serve --model_dir='{moved}'{step}"
     assert "the run has done 3 of its 9 steps" in said.err

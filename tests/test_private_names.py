@@ -5,17 +5,14 @@ release (https://docs.jax.dev/en/latest/api_compatibility.html). Where a release
 """
 
 import importlib
-import inspect
 import mmap
 import pathlib
 import re
 import warnings
 
-import jax
 import pytest
 
 from tests import environment
-from xmcap.training.hosts import cluster
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -88,33 +85,6 @@ def test_private_name_exists_in_the_installed_jax(name):
     for part in parts[count:]:
       found = getattr(found, part)
     return
-
-
-# ---- how they are used
-
-
-def test_distributed_runtime_client_has_the_methods_used():
-  from jax._src.lib import _jax
-
-  assert cluster.coordination_client() is None, "no processes have joined"
-  for name in ("key_value_set", "key_value_dir_get", "wait_at_barrier"):
-    assert callable(getattr(_jax.DistributedRuntimeClient, name)), f"jax {jax.__version__}"
-
-
-def test_cluster_env_auto_detect_has_the_arguments_used():
-  from jax._src.clusters import ClusterEnv
-
-  names = list(inspect.signature(ClusterEnv.auto_detect_unset_distributed_params).parameters)
-  assert names == ["coordinator_address", "num_processes", "process_id", "local_device_ids",
-                   "cluster_detection_method", "initialization_timeout"], f"jax {jax.__version__}"  # fmt: skip
-
-
-def test_jaxpr_has_equations_and_branches():
-  closed = jax.make_jaxpr(lambda x: jax.lax.cond(x > 0, jax.numpy.sin, jax.numpy.cos, x))(1.0)
-  (branches,) = [
-    equation.params["branches"] for equation in closed.jaxpr.eqns if equation.primitive.name == "cond"
-  ]
-  assert sorted(branch.jaxpr.eqns[-1].primitive.name for branch in branches) == ["cos", "sin"]
 
 
 # ---- what breaks next

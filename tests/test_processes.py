@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import types
 
 import pytest
 
@@ -80,15 +83,23 @@ def _program(tmp_path, *lines) -> str:
 
 def _said(tmp_path, *lines) -> str:
   process = sessions.start(_program(tmp_path, *lines))
-  out, error = process.communicate(timeout=60)
+  out, error = process.communicate(timeout=120)
   assert process.returncode == 0, error
   return out
 
 
 @sessions.needs_proc
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
-@pytest.mark.parametrize("call", ["wait", "loop"])
+@pytest.mark.parametrize(
+  "method, number, call",
+  [
+    ("fork", signal.SIGTERM, "loop"),
+    ("fork", signal.SIGKILL, "wait"),
+    ("fork", signal.SIGHUP, "wait"),
+    ("spawn", signal.SIGTERM, "wait"),
+    ("spawn", signal.SIGKILL, "loop"),
+    ("spawn", signal.SIGHUP, "loop"),
+  ],
+)
 def test_busy_workers_end_with_their_parent(tmp_path, method, number, call):
   process = sessions.start(
     _program(
@@ -103,8 +114,8 @@ def test_busy_workers_end_with_their_parent(tmp_path, method, number, call):
   assert [sessions.semaphores(pid) for pid in (process.pid, *pids)] == [[], [], []]
   process.send_signal(number)
   # All that hold the output must have ended for it to end.
-  process.communicate(timeout=20)
-  assert sessions.wait(lambda: not sessions.members(process.pid), 10)
+  process.communicate(timeout=120)
+  assert sessions.wait(lambda: not sessions.members(process.pid))
 
 
 @sessions.needs_proc
@@ -114,8 +125,8 @@ def test_idle_workers_end_with_their_parent(tmp_path):
   )
   assert process.stdout.readline() == "begun\n" and len(sessions.members(process.pid)) == 5
   process.kill()
-  process.communicate(timeout=20)
-  assert sessions.wait(lambda: not sessions.members(process.pid), 10)
+  process.communicate(timeout=120)
+  assert sessions.wait(lambda: not sessions.members(process.pid))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +172,7 @@ def test_keyboard_interrupt_stops_the_parent_alone(tmp_path):
   )
   process.stdout.readline()
   os.killpg(process.pid, signal.SIGINT)
-  _, error = process.communicate(timeout=20)
+  _, error = process.communicate(timeout=120)
   assert error.count("Traceback") == 1 and error.endswith("KeyboardInterrupt\n")
 
 
@@ -187,3 +198,53 @@ def test_first_spawned_worker_blocks_sigint(tmp_path):
   call = "worker.send(signal.pthread_sigmask, signal.SIG_BLOCK, [])"
   said = _said(tmp_path, "worker, = start('spawn', 1)", call, "print(signal.SIGINT in worker.receive())")
   assert said == "True\n"
+
+
+# ---- a pool ---------------------------------------------------------------------------------------
+
+# Its workers need a second to start, and it is killed in that second; what they would do waits for them.
+_KILLED_EARLY = """
+import os, pathlib, signal, sys, threading, time
+from xmcap import processes
+
+started = pathlib.Path(sys.argv[1] + ".started")
+
+def end_when_a_worker_starts():
+  while not started.exists():
+    time.sleep(0.01)
+  os.kill(os.getpid(), signal.SIGKILL)
+
+def task(_):
+  pathlib.Path(sys.argv[1]).touch()
+
+if __name__ == "__main__":
+  os.environ["PARENT"] = str(os.getpid())
+  threading.Thread(target=end_when_a_worker_starts, daemon=True).start()
+  with processes.pool(2) as pool:
+    list(pool.map(task, range(2)))
+else:
+  started.touch()
+  while os.getppid() == int(os.environ["PARENT"]):  # on a busy machine it may live for seconds, or be gone already
+    time.sleep(0.01)
+"""
+
+
+def test_workers_started_after_their_parents_death_do_nothing(tmp_path):
+  path, done = tmp_path / "program.py", tmp_path / "done"
+  path.write_text(_KILLED_EARLY)
+  # Its standard output stays open as long as any of them lives.
+  ended = subprocess.run([sys.executable, str(path), str(done)], stdout=subprocess.PIPE, check=False)
+  assert ended.returncode == -signal.SIGKILL
+  assert not done.exists()
+
+
+def test_no_more_processes_are_started_than_the_limit(monkeypatch):
+  started = []
+
+  def start(*_):
+    started.append(types.SimpleNamespace(begin_end=lambda at_once: None, join=lambda: None))
+    return started[-1]
+
+  monkeypatch.setattr(processes, "Worker", start)
+  with processes.pool(257):
+    assert len(started) == 256

@@ -7,7 +7,8 @@ import gin
 import pytest
 
 from tests.make import small_corpus
-from xmcap import cli, configuration
+from tests.make.command import xmcap
+from xmcap import configuration
 from xmcap.data import images
 from xmcap.errors import UsageError
 from xmcap.languages import TRAINED
@@ -190,25 +191,24 @@ def test_fine_tuning_lasts_one_epoch_of_captions(corpus):
   assert Arguments()["total_steps"]() == 7
 
 
+@pytest.mark.full  # its dry run: tests/dry_run/test_run.py; with another objective: tests/training/test_processes.py
 @pytest.mark.slow
-def test_train_coco35l_gin_trains_two_steps(corpus, tmp_path, capsys):
-  code = cli.main([
+def test_train_coco35l_gin_trains_two_steps(corpus, tmp_path):
+  said = xmcap(
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=2",
     "--gin.Writers.tensorboard=False", "--gin.TARGET_LENGTH=16", *small_corpus.SMALLER,
-  ])  # fmt: skip
-  out = capsys.readouterr().out
-  assert code == 0 and "finished at step 2" in out and "validation/loss" in out
+  )  # fmt: skip
+  said.succeeded("finished at step 2", "validation/loss")
   assert (tmp_path / "model/vocabulary.model").read_bytes() == (corpus / "vocabulary.model").read_bytes()
 
 
-def test_a_vocabulary_too_large_for_the_model_is_one_line(corpus, tmp_path, capsys):
-  code = cli.main([
+def test_a_vocabulary_too_large_for_the_model_is_one_line(corpus, tmp_path):
+  said = xmcap(
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.T5Config.vocab_size=256",
-  ])  # fmt: skip
-  error = capsys.readouterr().err.splitlines()[-1]
-  assert code == 2 and "pieces do not fit the model's 256 rows (T5Config.vocab_size)" in error
+  )  # fmt: skip
+  said.refused("pieces do not fit the model's 256 rows (T5Config.vocab_size)")
   assert not (tmp_path / "model").exists()
 
 

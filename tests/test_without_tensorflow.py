@@ -100,12 +100,21 @@ def _train(corpus, model, *more):
   ]  # fmt: skip
 
 
-def test_build_train_caption_and_serve_without_tensorflow(photos, tmp_path):
+def test_build_and_train_without_tensorflow(photos, tmp_path):
+  """The objective is a toy, which compiles at once."""
+  corpus, model = tmp_path / "corpus", tmp_path / "model"
+  toy = [f"--gin.{name}.objective=@CaptionToy()" for name in ("train", "LossEvaluator")]
+  train = _train(corpus, model, "--gin_file=tests/training/interleaved.gin", *toy)
+  called([_built(photos, corpus), ["data", "stats", corpus], ["data", "check", corpus], train])
+  (events,) = (model / "tensorboard").iterdir()
+  assert b"train/loss" in events.read_bytes()
+
+
+@pytest.mark.full  # above, training; test_startup.py captions
+def test_commands_of_a_model_without_tensorflow(photos, tmp_path):
   corpus, model, picture = tmp_path / "corpus", tmp_path / "model", photos / "images/00.png"
   called([
     _built(photos, corpus),
-    ["data", "stats", corpus],
-    ["data", "check", corpus],
     _train(corpus, model),
     ["eval", f"--model_dir={model}", "--gin_file=runs/eval_folder.gin", f"--gin.DATA_DIR={corpus}",
      f"--gin.EVAL_DIR={tmp_path / 'eval'}", "--gin.Predictor.max_length=3"],
@@ -116,8 +125,6 @@ def test_build_train_caption_and_serve_without_tensorflow(photos, tmp_path):
     ["runs", model],
     ["serve", f"--model_dir={model}", "--port=0", "--searches=greedy", "--batch_size=1", "--batch_languages=1"],
   ])  # fmt: skip
-  (events,) = (model / "tensorboard").iterdir()
-  assert b"train/loss" in events.read_bytes()
 
 
 @pytest.mark.full  # above, the same commands on a disk; in a bucket, with TensorFlow installed: test_bucket_runs.py

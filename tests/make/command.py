@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 from xmcap import cli
+from xmcap.launch import local
 
 _PRELOADED = (
   "jax",
@@ -65,6 +66,7 @@ def forked(
   *arguments: object,
   environment: Mapping[str, str] | None = None,
   folder: str | os.PathLike | None = None,
+  devices: int = 0,
 ) -> Result:
   """Runs a function of a module in a process of its own, in which the large libraries are imported already.
 
@@ -75,8 +77,12 @@ def forked(
     arguments: its arguments; they are pickled.
     environment: is added to that of this process; JAX_* have no effect, because JAX has read them.
     folder: the working folder; None: this process's.
+    devices: the number of simulated CPU devices; 0: one.
   """
   assert not any(name.startswith("JAX_") for name in environment or {}), environment
+  if devices:
+    simulated = local.environment(devices, {"XLA_FLAGS": os.environ["XLA_FLAGS"]})
+    environment = {**(environment or {}), **{name: simulated[name] for name in ("XLA_FLAGS", "NPROC")}}
   with tempfile.TemporaryDirectory() as outputs:
     paths = [pathlib.Path(outputs, name) for name in ("out", "err")]
     child = forkserver().Process(

@@ -11,7 +11,8 @@ import gin
 import jax
 import pytest
 
-from xmcap import cli, platforms
+from tests.make.command import xmcap
+from xmcap import platforms
 from xmcap.errors import UsageError
 from xmcap.models import attention
 from xmcap.planning import gpus, step, topologies
@@ -31,9 +32,8 @@ def clean():
 
 
 def plan(*options):
-  return cli.main([
-    "plan", *(f"--gin_file={file}" for file in FILES), *(f"--gin.{binding}" for binding in SMALL), *options,
-  ])  # fmt: skip
+  files = (f"--gin_file={file}" for file in FILES)
+  return xmcap("plan", *files, *(f"--gin.{binding}" for binding in SMALL), *options)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,9 @@ def test_gpu_parse_refuses_too_many_gpus_per_node(name, said):
     gpus.parse(name)
 
 
-def test_plan_unknown_topology_lists_gpu_names(capsys):
-  assert plan("--topology=b9000-8") == 2
-  error = capsys.readouterr().err
-  assert "v4, v5e, v5p, v6e" in error and "GPUs of one node (a100-40gb, a100-80gb, h100, h200)" in error
+def test_plan_unknown_topology_lists_gpu_names():
+  gpu_names = "GPUs of one node (a100-40gb, a100-80gb, h100, h200)"
+  plan("--topology=b9000-8").refused("v4, v5e, v5p, v6e", gpu_names)
 
 
 # NVIDIA's data sheets print 40, 80, 80 and 141 GB.
@@ -107,15 +106,24 @@ class _Compiled:
 """
 
 
+@pytest.fixture(scope="module")
+def states():
+  """The planned state of the run that all tests here plan, once there is one."""
+  return []
+
+
 @pytest.fixture
-def compiler(monkeypatch):
+def compiler(monkeypatch, states):
   """Compiles nothing: a step takes 100 GiB over its microbatches."""
 
   def lowered(run, devices):
-    batch = {name: jax.ShapeDtypeStruct(*of_array) for name, of_array in run.shapes.items()}
-    mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
-    state = plan_state(run.objective, run.optimizer, batch, mesh, rules)
-    return state, types.SimpleNamespace(compile=lambda: _Compiled((100 << 30) // run.variant.microbatches))
+    if not states:
+      batch = {name: jax.ShapeDtypeStruct(*of_array) for name, of_array in run.shapes.items()}
+      mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
+      states.append(plan_state(run.objective, run.optimizer, batch, mesh, rules))
+    return states[0], types.SimpleNamespace(
+      compile=lambda: _Compiled((100 << 30) // run.variant.microbatches)
+    )
 
   monkeypatch.setattr(gpus.GpuNode, "devices", lambda node: jax.devices()[: node.chips])
   monkeypatch.setattr(step, "lower", lowered)
@@ -124,10 +132,10 @@ def compiler(monkeypatch):
   monkeypatch.delenv("XLA_CLIENT_MEM_FRACTION", raising=False)
 
 
-def test_plan_of_a_step_that_fits_a_gpu(compiler, capsys, tmp_path):
+def test_plan_of_a_step_that_fits_a_gpu(compiler, tmp_path):
   file = tmp_path / "plan.json"
-  assert plan("--topology=h200", f"--json={file}") == 0
-  lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+  said = plan("--topology=h200", f"--json={file}").succeeded("Nothing is measured; docs/plan.md says")
+  lines = [line.split() for line in said.out.splitlines()]
   assert ["working", "100.000"] in lines
   assert ["available", "to", "jax", "of", "140.4", "(XLA_CLIENT_MEM_FRACTION)", "105.30"] in lines
   document = json.loads(file.read_text())
@@ -141,34 +149,25 @@ def test_plan_of_a_step_that_fits_a_gpu(compiler, capsys, tmp_path):
   assert document["arithmetic_seconds"] == document["model_flops"] / 989.5e12 > 0
 
 
-def test_gpu_plan_says_that_nothing_is_measured(compiler, capsys):
-  assert plan("--topology=h200") == 0
-  assert "Nothing is measured; docs/pods.md says" in capsys.readouterr().out
-
-
-def test_gpu_plan_suggests_microbatches_that_fit(compiler, monkeypatch, capsys):
-  assert plan("--topology=h100") == 2
-  error = capsys.readouterr().err.splitlines()[-1]
-  assert "it needs 100.0 GiB per chip, and a program may use 59.33 GiB; it fits (50.0 GiB) with" in error
-  assert error.endswith("--gin.train.microbatches=2")
+def test_gpu_plan_suggests_microbatches_that_fit(compiler, monkeypatch):
+  refused = plan("--topology=h100").refused(
+    "it needs 100.0 GiB per chip, and a program may use 59.33 GiB; it fits (50.0 GiB) with"
+  )
+  assert refused.err.endswith("--gin.train.microbatches=2\n")
   monkeypatch.setattr(gpus.GpuNode, "allowed", 2**20)
-  assert plan("--topology=h100") == 2
-  assert "nor in 64 microbatches: reduce the batch, add GPUs" in capsys.readouterr().err
+  plan("--topology=h100").refused("nor in 64 microbatches: reduce the batch, add GPUs")
 
 
-def test_gpu_plan_without_cuda_names_the_extra(monkeypatch, capsys):
+def test_gpu_plan_without_cuda_names_the_extra():
   if platforms.cuda_installed():
     pytest.skip("xmcap[cuda] is installed")
-  assert plan("--topology=h100") == 2
-  assert "pip install '.[cuda]'" in capsys.readouterr().err
+  plan("--topology=h100").refused("pip install '.[cuda]'")
 
 
 @pytest.mark.parametrize("option", ["--search", "--decode", "--price=2", "--length_mix=8:1"])
-def test_gpu_plan_refuses_tpu_only_options(option, capsys):
-  assert plan("--topology=h100-8", option) == 2
-  assert (
+def test_gpu_plan_refuses_tpu_only_options(option):
+  plan("--topology=h100-8", option).refused(
     "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
-    in capsys.readouterr().err
   )
 
 
@@ -179,9 +178,7 @@ def test_gpu_plan_compiles_without_a_gpu(tmp_path):
   file = tmp_path / "plan.json"
   command = [sys.executable, "-m", "xmcap.cli", "plan", *(f"--gin_file={file}" for file in FILES)]
   command += [*(f"--gin.{binding}" for binding in SMALL), "--gin.Partitioning.fsdp=4", "--topology=h100-4"]
-  result = subprocess.run(
-    [*command, f"--json={file}"], cwd=ROOT, capture_output=True, text=True, env=os.environ
-  )
+  result = subprocess.run([*command, f"--json={file}"], cwd=ROOT, capture_output=True, text=True)
   assert result.returncode == 0, result.stderr[-3000:]
   assert "available to jax of" in result.stdout
   memory = json.loads(file.read_text())["memory"]

@@ -46,6 +46,8 @@ ENTRY %main (x: f32[8]) -> f32[8] {
   %f = f32[8]{0} fusion(%d), kind=kLoop, calls=%add, backend_config={"window":{"estimated_cycles":"7"}}
 }
 """
+UNKNOWN_TRIPS = _TEXT.replace("direction=LT", "direction=NE")
+"""7 cycles, and a loop of 10, nobody knows how often."""
 
 
 def test_hlo_collectives_are_read_with_sizes():
@@ -88,7 +90,7 @@ def test_hlo_loop_cycles_are_multiplied_by_trip_count():
 
 
 def test_hlo_unknown_trip_count_is_an_argument():
-  module = hlo.Module(_TEXT.replace("direction=LT", "direction=NE"))
+  module = hlo.Module(UNKNOWN_TRIPS)
   assert [module.cycles(unknown_trips=trips) for trips in (0, 1, 5)] == [7, 17, 57]
   assert module.loop_cycles() == [10] and hlo.Module(_TEXT).loop_cycles() == []
 

@@ -68,9 +68,3 @@ def test_plan_params_prints_parts_and_sums(capsys):
   assert (
     lines["vit/layers"] == "85,054,464" and lines["T5"] == "582,401,280" and lines["all"] == "675,876,096"
   )
-
-
-@pytest.mark.parametrize("arguments", [["plan"], ["plan", "--gin_file=models/bb.gin"]])
-def test_plan_usage_errors_name_missing_options(arguments, capsys):
-  assert cli.main(arguments) == 2
-  assert capsys.readouterr().err.startswith("xmcap: error: xmcap plan")

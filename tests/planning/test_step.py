@@ -1,20 +1,26 @@
-"""The planned step is the step that runs: lowered alike, compiled for a slice, taken on as many simulated devices."""
+"""Plans of a step for TPUs: what is made of what the compiler says, and that the planned step is the step that runs."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from unittest import mock
 
 import gin
+import jax
 import numpy as np
 import pytest
 
-from xmcap import cli, configuration
+from tests.make.command import xmcap
+from xmcap import configuration
 from xmcap.launch import local
-from xmcap.planning import report, topologies
+from xmcap.planning import report, step, topologies
+from xmcap.planning import run as run_lib
+from xmcap.training import sharding
+from xmcap.training.state import plan_state
 
 ROOT = Path(__file__).parents[2]
 _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
@@ -38,19 +44,74 @@ def clean():
 
 
 def _plan(*options):
-  return cli.main(["plan", *(f"--gin_file={file}" for file in _GIN), *options])
+  return xmcap("plan", *(f"--gin_file={file}" for file in _GIN), *options)
+
+
+class _Compiled:
+  """What the plan reads of a compiled step."""
+
+  def memory_analysis(self):
+    return types.SimpleNamespace(
+      argument_size_in_bytes=2**30, output_size_in_bytes=500, alias_size_in_bytes=100,
+      generated_code_size_in_bytes=30, temp_size_in_bytes=2**20,
+    )  # fmt: skip
+
+  def cost_analysis(self):
+    return {"flops": 1e9}
+
+  def as_text(self):
+    return """%add (a: f32[], b: f32[]) -> f32[] {
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %g = bf16[4096,8]{1,0} all-gather(%x), replica_groups=[8,8]<=[64], dimensions={0}
+  %r = f32[4096]{0} all-reduce(%x), replica_groups=[1,64]<=[64], to_apply=%add
+  %f = f32[8]{0} fusion(%g), kind=kLoop, calls=%add, backend_config={"window":{"estimated_cycles":"5000000"}}
+}
+"""
+
+
+def _lowered(run, devices):
+  """As `step.lower`, for a compiler that is made up."""
+  batch = {name: jax.ShapeDtypeStruct(*of_array) for name, of_array in run.shapes.items()}
+  mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
+  state = plan_state(run.objective, run.optimizer, batch, mesh, rules)
+  return state, types.SimpleNamespace(compile=_Compiled)
+
+
+def _document(folder):
+  """What `xmcap plan --json` says of a small run on 64 chips, and what it prints."""
+  pytest.importorskip("libtpu")
+  options = [*(f"--gin.{binding}" for binding in _SMALL), "--topology=v4-128", "--price=2"]
+  out = _plan(*options, f"--json={folder / 'plan.json'}").succeeded().out
+  gin.clear_config()
+  return json.loads((folder / "plan.json").read_text()), out
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory):
-  """What `xmcap plan --json` says of a small run on 64 chips, and what it prints."""
-  pytest.importorskip("libtpu")
-  file = tmp_path_factory.mktemp("plan") / "plan.json"
-  command = [sys.executable, "-m", "xmcap.cli", "plan", *(f"--gin_file={file}" for file in _GIN)]
-  command += [*(f"--gin.{binding}" for binding in _SMALL), "--topology=v4-128", "--price=2", f"--json={file}"]
-  result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-  assert result.returncode == 0, result.stderr[-3000:]
-  return json.loads(file.read_text()), result.stdout
+def made_up(tmp_path_factory):
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(step, "lower", _lowered)
+    return _document(tmp_path_factory.mktemp("plan"))
+
+
+@pytest.fixture(scope="module", params=["made up", pytest.param("libtpu", marks=pytest.mark.full)])
+def planned(request, tmp_path_factory):
+  """The plan by a compiler that is made up, and by libtpu's."""
+  made_up = request.param == "made up"
+  return request.getfixturevalue("made_up") if made_up else _document(tmp_path_factory.mktemp("libtpu"))
+
+
+def test_plan_adds_up_what_the_compiler_says(made_up):
+  document, _ = made_up
+  memory = document["memory"]
+  assert memory["working"] == 2**20 + (500 - 100) + 30
+  assert sum(memory[kind] for kind in ("parameters", "optimizer", "batch")) == 2**30
+  assert 0 < memory["optimizer"] < memory["parameters"] < memory["batch"]
+  assert document["exchanges"]["all-gather"] == {"count": 1, "bytes": 2 * 4096 * 8}
+  assert (document["flops"], document["estimated_cycles"]) == (1e9, 5_000_000)
+  assert document["estimate"]["schedule_seconds"] == pytest.approx(5e6 / 1.05e9)
 
 
 def test_plan_parameter_memory_is_sharded(planned):
@@ -118,32 +179,26 @@ def test_plan_rows_by_host(planned):
     (["--topology=v4-128", "--gin.Partitioning.model=3"], "data -1 x fsdp 1 x model 3 does not fit 64 device(s)"),
     (["--topology=v4-128", "--gin.BATCH_SIZE=32"], "32 pictures cannot be split evenly over data x fsdp = 64 devices"),
     (["--topology=v4-127"], "no v4 slice has 127 TensorCores"),
+    (["--topology=v4-8", "--gin_file=runs/pretrain_tags.gin"], "only a run on @CaptionStream() can be planned"),
     (["--search"], "--search plans a run on chips: give --topology too"),
     ([], "give --params, or --topology"),
   ],
 )  # fmt: skip
-def test_plan_usage_errors_are_one_line(options, said, capsys):
-  assert _plan("--gin.T5Config.vocab_size=1024", *options) == 2
-  assert said in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_plan_refuses_a_run_without_captions(capsys):
-  files = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/pretrain_tags.gin"]
-  assert cli.main(["plan", *files, "--topology=v4-8"]) == 2
-  assert "only a run on @CaptionStream() can be planned" in capsys.readouterr().err
+def test_plan_usage_errors_are_one_line(options, said):
+  _plan("--gin.T5Config.vocab_size=1024", *options).refused(said)
 
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_plan_of_several_slices_uses_the_network(tmp_path, capsys):
+def test_plan_of_several_slices_uses_the_network(tmp_path):
   file = tmp_path / "plan.json"
   small = [f"--gin.{binding}" for binding in _SMALL if not binding.startswith("Partitioning")]
-  assert _plan(*small, "--topology=2*v4-8", "--gin.Partitioning.fsdp=4", f"--json={file}") == 0
+  two_slices = ["--topology=2*v4-8", "--gin.Partitioning.fsdp=4"]
+  _plan(*small, *two_slices, f"--json={file}").succeeded("network between slices")
   plan = json.loads(file.read_text())
   assert plan["chips"] == 8 and plan["hosts"] == 2
   assert (plan["variant"]["data"], plan["variant"]["fsdp"]) == (2, 4)
   assert plan["estimate"]["network_seconds"] > 0
-  assert "network between slices" in capsys.readouterr().out
 
 
 @pytest.mark.full
@@ -163,20 +218,18 @@ def test_planned_step_equals_the_running_step():
 def main():
   """Lowers the step for a slice and for 64 CPUs, and takes two steps on these and on one of them."""
   topologies.prepare_host()
-  import jax
-
-  from xmcap.planning import run as run_lib
-  from xmcap.planning import step as step_lib
-  from xmcap.training import sharding
-
   exact = ["ViTConfig.dtype=float32", "T5Config.dtype=float32"]
   configuration.parse(_GIN, _SMALL + exact)
   run = run_lib.of_gin(topologies.parse("v4-128"))
   slice_ = topologies.parse("v4-128")
-  planned = step_lib.plan_step(run, slice_)
-  # The one thing that asks for the platform (`objectives.log_normaliser`) takes a TPU's way for both.
-  with mock.patch.object(jax.lax, "platform_dependent", lambda *args, tpu, default: tpu(*args)):
-    lowered = [step_lib.lower(run, devices)[1].as_text() for devices in (slice_.devices(), jax.devices())]
+  planned = step.plan_step(run, slice_)
+
+  # What asks for the platform takes a TPU's way for both; where it has none of its own, that is the default.
+  def as_on_a_tpu(*args, default, tpu=None, **others):
+    return (tpu or default)(*args)
+
+  with mock.patch.object(jax.lax, "platform_dependent", as_on_a_tpu):
+    lowered = [step.lower(run, devices)[1].as_text() for devices in (slice_.devices(), jax.devices())]
 
   rng = np.random.default_rng(0)
   batch = {
@@ -187,7 +240,7 @@ def main():
   for name, devices in (("mesh", jax.devices()), ("one device", jax.devices()[:1])):
     if name == "one device":
       run = run_lib.of_gin(topologies.parse("v5e-1"), data=1, fsdp=1, model=1)
-    plan, lowered_step = step_lib.lower(run, devices)
+    plan, lowered_step = step.lower(run, devices)
     compiled = lowered_step.compile()
     state, losses[name] = plan.create(), []
     for _ in range(2):

@@ -1,6 +1,6 @@
 """A stand-in for t5x, which is on no package index: what xmcap.t5x and gin/t5x use of it, and its three scripts.
 
-  python -m tests.t5x.stand_in train|eval|infer|build [--gin_file=FILE ...] [--gin.NAME=VALUE ...] [-- train|...]
+  run("train|eval|infer|build", "--gin_file=FILE", ..., "--gin.NAME=VALUE", ..., "--", "train|...", ...)
 
 reads gin files and locks gin as t5x's scripts do, once per run of those that `--` separates, and builds all objects
 that the files name; `build` ends there. In place of computing, a script then traces (`jax.eval_shape`) all that t5x
@@ -322,10 +322,13 @@ def main(script: str, *arguments: str) -> None:
     gin.get_configurable(script)()
 
 
-if __name__ == "__main__":
+def run(*words: str) -> None:
+  """Does what the words say, in a process of its own: gin keeps the scripts, and Python the stand-in."""
   install()
   for name, function in SCRIPTS.items():
     gin.configurable(name, module="__main__")(function)
-  for ends, run in itertools.groupby(sys.argv[1:], "--".__eq__):
+    function.__module__ = "__main__"
+    setattr(sys.modules["__main__"], function.__name__, function)  # as in a script: the gin files import it
+  for ends, arguments in itertools.groupby(words, "--".__eq__):
     if not ends:
-      main(*run)
+      main(*arguments)

@@ -1,7 +1,7 @@
 """The gin files of `gin/t5x` and the adapter where t5x is not installed."""
 
-import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -47,25 +47,11 @@ def test_a_gin_file_is_gin_and_defines_the_macros_that_it_uses(name):
   assert used <= known
 
 
-@pytest.mark.parametrize("name", FILES[1:])
-def test_a_script_has_its_own_file_that_includes_the_captioner(name):
-  statements, _ = _parsed(name)
-  included = [s.filename for s in statements if isinstance(s, config_parser.IncludeStatement)]
-  assert included == ["t5x/captioner.gin"]
-
-
 def test_only_the_adapter_imports_t5x():
-  for file in sorted(PACKAGE.rglob("*.py")):
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-      names = []
-      if isinstance(node, ast.Import):
-        names = [alias.name for alias in node.names]
-      elif isinstance(node, ast.ImportFrom):
-        names = [f"{node.module}.{alias.name}" for alias in node.names]
-      if file.parent.name == "t5x":
-        continue
-      bad = [name for name in names if name.split(".")[0] == "t5x" or name.startswith("xmcap.t5x.")]
-      assert not bad, f"{file}: {bad}"
+  imports = re.compile(r"^\s*(import t5x\b|from t5x\b|import xmcap\.t5x\.|from xmcap\.t5x\b)", re.MULTILINE)
+  files = [file for file in PACKAGE.rglob("*.py") if file.parent.name != "t5x"]
+  assert len(files) > 100
+  assert not [file for file in files if imports.search(file.read_text(encoding="utf-8"))]
 
 
 def test_adapter_without_t5x_names_its_page():

@@ -5,7 +5,6 @@ import signal
 
 import gin
 import numpy as np
-import seqio
 
 from tests.training.toy import CLASSES, WIDTH, ToyObjective
 
@@ -16,6 +15,8 @@ class MixedStream:
   """The class to learn is the length of the caption; the input has the colour of the picture, and tokens."""
 
   def __init__(self, root, killed_at=-1):
+    import seqio
+
     from xmcap.data.registry import Part, register_corpus, register_mixture
     from xmcap.data.stream import CaptionStream
 
@@ -67,9 +68,3 @@ def run(root, model_dir, killed_at=-1):
     checkpoint=CheckpointPolicy(every=4), writers=Writers(tensorboard=False), start=Start(say=lines.append),
   )  # fmt: skip
   return result, lines
-
-
-if __name__ == "__main__":
-  import sys
-
-  run(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -147,7 +147,8 @@ def each_layer(name, param, gradients):
   return np.stack([paper(layer, [grads[n] for grads in gradients]) for n, layer in enumerate(param)])
 
 
-def test_adafactor_equals_the_paper(run):
+@pytest.mark.full  # by shape, without a model: test_adafactor_closed_form_by_shape
+def test_adafactor_of_a_captioner_equals_the_paper(run):
   variables, gradients, ours = run
   before = flat(variables["params"])
   theirs = {

@@ -41,30 +41,26 @@ def compiled(lines):
   return [line for line in lines if "running the first step" in line]
 
 
-def test_compilation_cache_saves_compiling_on_restart(tmp_path):
-  _, lines, asked, found = started(tmp_path / "run", tmp_path / "cache", 10)
+def test_compilation_cache_is_read_on_restart_and_repaired_where_damaged(tmp_path):
+  cache = tmp_path / "cache"
+  _, lines, asked, found = started(tmp_path / "run", cache, 10)
   assert asked > found == 0 and compiled(lines)[0].startswith("compiled in")
-  resumed, lines, asked, found = started(tmp_path / "run", tmp_path / "cache", 20)
-  assert asked == found > 0 and compiled(lines)[0].startswith("read from the compilation cache in")
-  text = (tmp_path / "run/metrics.jsonl").read_text()
-  assert text.count('"compile_seconds/step"') == 1  # only what was compiled
-  assert_same(resumed.state, run(tmp_path / "without", 20)[0].state)
-
-
-def test_damaged_compilation_cache_is_reported_and_recompiled(tmp_path):
-  started(tmp_path / "run", tmp_path / "cache", 10)
-  for file in (tmp_path / "cache").glob("*-cache"):
+  for file in cache.glob("*-cache"):
     file.write_bytes(file.read_bytes()[:100])  # the disk was full, or the process was killed
-  result, lines, asked, found = started(tmp_path / "run", tmp_path / "cache", 15)
+  result, lines, asked, found = started(tmp_path / "run", cache, 15)
   assert result.finished and asked > found == 0
   assert [line.count("\n") for line in lines if "reading failed" in line] == [0]
-  _, lines, asked, found = started(tmp_path / "run", tmp_path / "cache", 20)
-  assert asked == found > 0 and not any("failed" in line for line in lines)
+  resumed, lines, asked, found = started(tmp_path / "run", cache, 20)
+  assert asked == found > 0 and compiled(lines)[0].startswith("read from the compilation cache in")
+  assert not any("failed" in line for line in lines)
+  text = (tmp_path / "run/metrics.jsonl").read_text()
+  assert text.count('"compile_seconds/step"') == 2  # of three starts, only what was compiled
+  assert_same(resumed.state, run(tmp_path / "without", 20)[0].state)
 
 
 def test_unwritable_compilation_cache_is_reported_once(tmp_path):
   (tmp_path / "cache").write_text("a file where the folder should be")
-  result, lines, _, _ = started(tmp_path / "run", tmp_path / "cache", 10)
+  result, lines, _, _ = started(tmp_path / "run", tmp_path / "cache", 3)
   assert result.finished and len([line for line in lines if line.startswith("compilation cache")]) == 1
 
 

@@ -109,8 +109,9 @@ def differences(function, arguments, step=1e-5):
   return found
 
 
-@pytest.mark.parametrize("mask_equal", [True, False])
-@pytest.mark.parametrize("present", [None, [1, 1, 1, 0, 1, 1, 0, 0, 0, 1, 1, 0]])
+@pytest.mark.parametrize(
+  "present, mask_equal", [(None, False), ([1, 1, 1, 0, 1, 1, 0, 0, 0, 1, 1, 0], True)], ids=["all", "some"]
+)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_contrastive_loss_of_several_captions_equals_a_loop(kind, present, mask_equal):
   rows = rows_of(4, 3, present=present if present is None else np.array(present, bool))

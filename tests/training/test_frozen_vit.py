@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests import options
 from tests.make import small_corpus
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.convert.source import parameter_shapes
 from xmcap.data import registry, vocabulary
+from xmcap.data.images import Augment
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 from xmcap.models import model_json
@@ -55,50 +57,47 @@ def corpus(tmp_path_factory):
   return folder
 
 
-def features(vit, corpus, out):
-  command = [
-    "features",
-    f"--model_dir={vit}",
-    f"--corpus={corpus}",
-    "--split=train+validation",
-    f"--out={out}",
-  ]
-  assert cli.main(command) == 0
-  return out
+@pytest.fixture(scope="module")
+def featured(corpus, tmp_path_factory):
+  """A ViT, and its vectors of the corpus."""
+  folder = tmp_path_factory.mktemp("vit")
+  vit, stored = write_vit(folder / "vit"), folder / "f.safetensors"
+  split = ["--split=train+validation", f"--out={stored}"]
+  xmcap("features", f"--model_dir={vit}", f"--corpus={corpus}", *split).succeeded()
+  return vit, stored
 
 
 def train(vit, corpus, stored, out, *more):
-  return cli.main([
-    "train", "--gin_file=models/frozen_vit.gin", f"--gin_file={vit / 'model.json'}", "--gin_file=data/folder.gin",
+  common = [
+    "--gin_file=models/frozen_vit.gin", f"--gin_file={vit / 'model.json'}", "--gin_file=data/folder.gin",
     "--gin_file=runs/folder.gin", f"--gin.PRETRAINED={vit}", f"--gin.FEATURES={stored}", f"--gin.DATA_DIR={corpus}",
-    f"--gin.MODEL_DIR={out}", "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=8", *SMALLER, *more,
-  ])  # fmt: skip
+    f"--gin.MODEL_DIR={out}", "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=8", *SMALLER,
+  ]  # fmt: skip
+  return xmcap("train", *options.changed(common, more))
 
 
 @pytest.mark.slow
-def test_frozen_vit_from_features_to_captions(tmp_path, corpus, capsys):
-  vit = write_vit(tmp_path / "vit")
-  stored = features(vit, corpus, tmp_path / "f.safetensors")
+def test_frozen_vit_from_features_to_captions(tmp_path, corpus, featured):
+  vit, stored = featured
   out = tmp_path / "model"
-  assert train(vit, corpus, stored, out) == 0
+  train(vit, corpus, stored, out).succeeded()
   held = weights.stacked(weights.open_weights(out).tensors)
   for name, tensor in weights.open_weights(vit).tensors.items():
     np.testing.assert_array_equal(held[name].read(), tensor.read())
   assert {"decoder", "encoder", "projection", "token_embedder", "vit"} == set(read.load_params(out))
 
-  capsys.readouterr()
+  gin.clear_config()
   evaluate = ["eval", f"--model_dir={out}", "--gin_file=runs/eval_folder.gin", f"--gin.DATA_DIR={corpus}"]
   small = ["--gin.CaptionEvaluator.split=validation", "--gin.Predictor.max_length=3"]
-  assert cli.main([*evaluate, f"--gin.EVAL_DIR={tmp_path / 'eval'}", *small]) == 0
-  printed = capsys.readouterr().out
-  assert printed.splitlines()[-1] == f"serve the model: xmcap serve --model_dir={out}"
-  assert "most frequent caption" in printed and "nearest picture" in printed
+  printed = xmcap(*evaluate, f"--gin.EVAL_DIR={tmp_path / 'eval'}", *small).succeeded()
+  assert printed.out.splitlines()[-1] == f"serve the model: xmcap serve --model_dir={out}"
+  printed.succeeded("most frequent caption", "nearest picture")
   table = json.loads((tmp_path / "eval" / "table.json").read_text())
   assert "bootstrap:1000" in table["signature"]
 
 
-def test_the_loss_of_stored_vectors_is_that_of_the_pictures(tmp_path, corpus):
-  stored = features(write_vit(tmp_path / "vit"), corpus, tmp_path / "f.safetensors")
+def test_the_loss_of_stored_vectors_is_that_of_the_pictures(tmp_path, corpus, featured):
+  vit, stored = featured
   name = f"own_{tmp_path.name}"
   registry.register_built(name, str(corpus))
   pixels = CaptionStream(
@@ -111,7 +110,7 @@ def test_the_loss_of_stored_vectors_is_that_of_the_pictures(tmp_path, corpus):
     {name: array for name, array in stream.batch(0).items() if name != "key"} for stream in (pixels, vectors)
   ]
   params = jax.jit(objective.init)(jax.random.key(0), batches[1])["params"]
-  params["vit"] = weights.read_all(tmp_path / "vit")["vit"]
+  params["vit"] = weights.read_all(vit)["vit"]
   loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True)[0])
   losses = [float(loss(params, batch)) for batch in batches]
   assert losses[0] == pytest.approx(losses[1], rel=1e-5)
@@ -120,21 +119,20 @@ def test_the_loss_of_stored_vectors_is_that_of_the_pictures(tmp_path, corpus):
   objective.check(params, pixels)
 
 
-def test_vectors_of_another_vit_are_refused(tmp_path, corpus, capsys):
-  vit, other = write_vit(tmp_path / "vit"), write_vit(tmp_path / "other", seed=1)
-  stored = features(other, corpus, tmp_path / "f.safetensors")
-  assert train(vit, corpus, stored, tmp_path / "model") == 2
-  assert "f.safetensors: not the vectors of this run's ViT" in capsys.readouterr().err.splitlines()[-1]
-  for changed, says in (
-    ("pool='none'", "ViTConfig.pool = 'none'"),
-    ("width=32", "16 numbers, but the ViT's have 32"),
-  ):
-    gin.clear_config()
-    more = [f"--gin.ViTConfig.{changed}", "--gin.PRETRAINED=()"]
-    assert train(vit, corpus, stored, tmp_path / "model", *more) == 2
-    assert says in capsys.readouterr().err.splitlines()[-1]
-  with pytest.raises(UsageError, match="stored vectors cannot be augmented"):
-    from xmcap.data.images import Augment
+@pytest.mark.parametrize(
+  "seed, more, message",
+  [
+    (1, (), "f.safetensors: not the vectors of this run's ViT"),
+    (0, ("--gin.ViTConfig.pool='none'", "--gin.PRETRAINED=()"), "ViTConfig.pool = 'none'"),
+    (0, ("--gin.ViTConfig.width=32", "--gin.PRETRAINED=()"), "16 numbers, but the ViT's have 32"),
+  ],
+)
+def test_vectors_of_another_vit_are_refused(tmp_path, corpus, featured, seed, more, message):
+  vit = write_vit(tmp_path / "vit", seed)
+  train(vit, corpus, featured[1], tmp_path / "model", *more).refused(message)
 
-    registry.register_built(f"own_{tmp_path.name}", str(corpus))
-    CaptionStream(f"own_{tmp_path.name}", features=str(stored), augment=Augment())
+
+def test_stored_vectors_are_not_augmented(tmp_path, corpus, featured):
+  registry.register_built(f"own_{tmp_path.name}", str(corpus))
+  with pytest.raises(UsageError, match="stored vectors cannot be augmented"):
+    CaptionStream(f"own_{tmp_path.name}", features=str(featured[1]), augment=Augment())

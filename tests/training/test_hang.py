@@ -35,7 +35,7 @@ def start(folder, where, count, who=0):
 def end(processes, code):
   """What each has said: (standard output, log)."""
   try:
-    said = [process.communicate(timeout=120) for process in processes]
+    said = [process.communicate(timeout=400) for process in processes]
   finally:
     for process in processes:
       process.kill()

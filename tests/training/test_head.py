@@ -1,16 +1,11 @@
 """Sharding of the logits' head on 8 simulated devices: the numbers of one device, and no kernel sent around."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from xmcap.launch import local
+from tests.make.command import forked
 
-ROOT = Path(__file__).parents[2]
 _WIDTH, _ROWS = 32, 16
 _VOCABULARIES = {"divided": 4096, "not divided": 4097}
 
@@ -18,11 +13,7 @@ _VOCABULARIES = {"divided": 4096, "not divided": 4097}
 @pytest.fixture(scope="module")
 def found():
   """Vocabulary -> what `main` found."""
-  env = local.environment(8, {**os.environ, "PYTHONPATH": str(ROOT)})
-  command = [sys.executable, "-m", "tests.training.test_head"]
-  result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
-  assert result.returncode == 0, result.stderr[-4000:]
-  return json.loads(result.stdout.splitlines()[-1])
+  return json.loads(forked(main, devices=8).succeeded().out.splitlines()[-1])
 
 
 @pytest.mark.parametrize("vocabulary", _VOCABULARIES)
@@ -107,7 +98,3 @@ def main():
       "logits": [shard[0], shard[-1]],
     }
   print(json.dumps(result))
-
-
-if __name__ == "__main__":
-  main()

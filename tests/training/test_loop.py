@@ -2,22 +2,21 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import fields
 from inspect import signature
-from pathlib import Path
 
 import gin
 import jax
 import numpy as np
 import pytest
 
+from tests.make.command import forked
+from tests.training import toy
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.data.skipped_images import SkippedImages
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import feed
+from xmcap.training.checkpoints import read
 from xmcap.training.checkpoints.read import best_step, load_params
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.hooks import hooks
@@ -31,7 +30,6 @@ from xmcap.training.run import Start
 from xmcap.training.schedule import ConstantThenRsqrt
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
-ROOT = Path(__file__).parents[2]
 
 
 def run(model_dir, total_steps=20, stream=None, tensorboard=False, **arguments):
@@ -50,6 +48,12 @@ def assert_same(a, b):
   jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+  """The state of a run of 20 steps that nothing disturbs."""
+  return run(tmp_path_factory.mktemp("undisturbed"))[0].state
+
+
 class Evaluator:
   """Says that step 14 was best."""
 
@@ -65,24 +69,25 @@ class Evaluator:
 def test_train_reports_progress_and_saves(tmp_path):
   result, lines = run(tmp_path)
   assert result.finished and result.step == 20 and int(result.state.step) == 20
-  assert "starting from scratch" in lines[0] and "776 parameters" in lines[0]
+  assert lines[0].startswith(
+    "776 parameters on data 1 x fsdp 1 x model 1 (1 cpu device on 1 host); starting from scratch"
+  )
+  compiling = [line for line in lines if "compil" in line]
+  assert len(compiling) == 2 and compiling[0].startswith("compiling the step")
+  # The tests keep what they compile.
+  assert compiling[1].startswith(("compiled in", "read from the compilation cache in"))
   progress = next(line for line in lines if line.startswith("step 10/20"))
   assert all(word in progress for word in ("loss", "lr 1.00e-02", "pictures/s", "left"))
   assert_same(load_params(tmp_path), jax.device_get(result.state.params))
 
 
-def test_train_reports_captions_left_out_by_the_stream(tmp_path):
+def test_train_reports_what_the_stream_leaves_out(tmp_path):
   stream = ToyStream()
   stream.lost = {"captions truncated at the target length": 1234}
-  _, lines = run(tmp_path, stream=stream)
-  assert lines[-2] == "left out: 1,234 captions truncated at the target length" and "finished" in lines[-1]
-
-
-def test_skipped_images_are_listed_in_model_dir(tmp_path):
-  stream = ToyStream()
   stream.skipped = SkippedImages("skip")
   stream.on_batch = lambda step: step == 3 and stream.skipped.add("k", XmcapError("picture 'k': cut short"))
-  run(tmp_path, 5, stream=stream)
+  _, lines = run(tmp_path, 5, stream=stream)
+  assert "left out: 1,234 captions truncated at the target length" in lines and "finished" in lines[-1]
   listed = (tmp_path / "skipped-pictures-0.jsonl").read_text()
   assert json.loads(listed) == {"key": "k", "reason": "picture 'k': cut short"}
 
@@ -110,31 +115,29 @@ def test_finished_run_is_not_trained_again(tmp_path):
   assert result.finished and "resuming from step 20" in lines[0]
 
 
-def test_resume_to_more_steps_is_bit_for_bit(tmp_path):
-  run(tmp_path / "a", 13)
+def test_resume_to_more_steps_is_bit_for_bit(tmp_path, undisturbed):
+  run(tmp_path, 13)
   seen = []
-  resumed, _ = run(tmp_path / "a", 20, ToyStream(on_batch=seen.append))
+  resumed, _ = run(tmp_path, 20, ToyStream(on_batch=seen.append))
   assert seen[0] == 13
-  assert_same(resumed.state, run(tmp_path / "b", 20)[0].state)
+  assert_same(resumed.state, undisturbed)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_sigterm_and_sigint_save_and_the_run_resumes(tmp_path, number):
+def test_sigterm_and_sigint_save_and_the_run_resumes(tmp_path, undisturbed, number):
   before = signal.getsignal(number)
 
   def kill(step):
     if step == 9:
       os.kill(os.getpid(), number)
 
-  stopped, lines = run(tmp_path / "a", stream=ToyStream(on_batch=kill))
-  assert (
-    not stopped.finished
-    and stopped.message == f"stopped by {number.name} at step 10 of 20, everything is saved"
-  )
+  stopped, lines = run(tmp_path, stream=ToyStream(on_batch=kill))
+  assert not stopped.finished
+  assert stopped.message == f"stopped by {number.name} at step 10 of 20, everything is saved"
   assert signal.getsignal(number) is before
-  resumed, lines = run(tmp_path / "a")
+  resumed, lines = run(tmp_path)
   assert "resuming from step 10" in lines[0]
-  assert_same(resumed.state, run(tmp_path / "b")[0].state)
+  assert_same(resumed.state, undisturbed)
 
 
 def test_non_finite_steps_past_skip_limit_stop_the_run(tmp_path):
@@ -143,7 +146,7 @@ def test_non_finite_steps_past_skip_limit_stop_the_run(tmp_path):
   assert np.isfinite(result.metrics["loss"])
   with pytest.raises(XmcapError, match=r"not finite 4 steps in a row \(hooks.skip_limit 4\)"):
     run(tmp_path / "b", stream=ToyStream(bad_steps=[8, 9, 10, 11]), skip_limit=4)
-  assert_same(int(run(tmp_path / "b", 7)[0].state.step), 7)
+  assert read.steps_in(tmp_path / "b/checkpoints") == [7]
 
 
 def test_train_keeps_and_reports_the_best_checkpoint(tmp_path):
@@ -168,7 +171,7 @@ def test_saves_before_it_evaluates(tmp_path):
   assert Looks.found == [(7, True), (14, True), (20, True)]
 
 
-def test_missed_evaluation_is_run_on_resume(tmp_path):
+def test_missed_evaluation_is_run_on_resume(tmp_path, undisturbed):
   class Killed(Evaluator):
     def run(self, params, step):
       if step == 14:
@@ -177,16 +180,15 @@ def test_missed_evaluation_is_run_on_resume(tmp_path):
 
   settings = {"eval_every": 7, "checkpoint": CheckpointPolicy(every=7, best_metric="cider")}
   with pytest.raises(KeyboardInterrupt):
-    run(tmp_path / "a", evaluators=[Killed()], **settings)
+    run(tmp_path, evaluators=[Killed()], **settings)
   evaluator = Evaluator()
-  resumed, lines = run(tmp_path / "a", evaluators=[evaluator], **settings)
+  resumed, lines = run(tmp_path, evaluators=[evaluator], **settings)
   assert "resuming from step 14" in lines[0] and lines[1].startswith("step 14/20  evaluation")
-  assert evaluator.steps == [14, 20] and best_step(tmp_path / "a") == 14
-  undisturbed, _ = run(tmp_path / "b", evaluators=[Evaluator()], **settings)
-  assert_same(resumed.state, undisturbed.state)
+  assert evaluator.steps == [14, 20] and best_step(tmp_path) == 14
+  assert_same(resumed.state, undisturbed)
   # What was evaluated is not evaluated again.
   again = Evaluator()
-  run(tmp_path / "a", evaluators=[again], **settings)
+  run(tmp_path, evaluators=[again], **settings)
   assert again.steps == []
 
 
@@ -266,35 +268,19 @@ def test_stream_error_ends_the_run_and_keeps_checkpoints(tmp_path):
 # ---- killed from outside -------------------------------------------------------------------------
 
 
-def spawn(model_dir, total_steps):
-  return subprocess.Popen(
-    [sys.executable, "-m", "tests.training.toy", str(model_dir), str(total_steps)],
-    cwd=ROOT,
-    env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
-    stdout=subprocess.PIPE,
-    stderr=subprocess.STDOUT,
-    text=True,
-  )
-
-
 @pytest.mark.slow
 def test_run_killed_repeatedly_ends_bit_for_bit(tmp_path):
   total_steps, ended, rng = 250, [], random.Random(0)
   # Undisturbed, here, where jax is imported already.
   run(tmp_path / "a", total_steps, log_every=50, checkpoint=CheckpointPolicy(every=25))
   for _ in range(30):
-    process = spawn(tmp_path / "b", total_steps)
-    # Its first line says that the state is there; from then on any moment is as good as another.
-    process.stdout.readline()
-    if len(ended) < 2:
-      time.sleep(rng.uniform(0.0, 1.2))
-      process.send_signal((signal.SIGKILL, signal.SIGTERM)[len(ended) % 2])
-    output, _ = process.communicate(timeout=300)
-    if process.returncode == -signal.SIGKILL or "stopped by SIGTERM" in output:
-      ended.append("SIGTERM" if process.returncode == 0 else "SIGKILL")
-    if "finished at step" in output:
+    number = (signal.SIGKILL, signal.SIGTERM)[len(ended) % 2] if len(ended) < 2 else None
+    done = forked(toy.main, tmp_path / "b", total_steps, number, rng.uniform(0.0, 1.2))
+    if done.code == -signal.SIGKILL or "stopped by SIGTERM" in done.out:
+      ended.append("SIGTERM" if done.code == 0 else "SIGKILL")
+    if "finished at step" in done.out:
       break
-  assert {"SIGKILL", "SIGTERM"} <= set(ended), (ended, output)
+  assert {"SIGKILL", "SIGTERM"} <= set(ended), (ended, done)
   for item in ("params", "training"):
     assert (tmp_path / "b" / "checkpoints" / str(total_steps) / item).exists()
   restored = [final_state(tmp_path / name, total_steps) for name in "ab"]
@@ -309,17 +295,6 @@ def final_state(model_dir, total_steps):
     0
   ].state
   return jax.device_get(state)
-
-
-def test_train_reports_devices_and_compile_time(tmp_path):
-  _, lines = run(tmp_path, 3)
-  assert lines[0].startswith(
-    "776 parameters on data 1 x fsdp 1 x model 1 (1 cpu device on 1 host); starting from"
-  )
-  compiling = [line for line in lines if "compil" in line]
-  assert len(compiling) == 2 and compiling[0].startswith("compiling the step")
-  # The tests keep what they compile.
-  assert compiling[1].startswith(("compiled in", "read from the compilation cache in"))
 
 
 def test_fewer_steps_than_were_done_are_refused(tmp_path):

@@ -37,12 +37,6 @@ def test_metrics_jsonl_of_a_run(tmp_path):
   assert not {"speed/mfu", "memory/peak_share", "speed/captions_per_second"} & set(report)
 
 
-def test_metrics_jsonl_is_appended_on_resume(tmp_path):
-  run(tmp_path, 10)
-  run(tmp_path, 20)
-  assert [row["step"] for row in rows(tmp_path) if "event" in row] == [0, 10, 10, 20]
-
-
 def test_metrics_jsonl_records_a_failed_run(tmp_path):
   with pytest.raises(XmcapError):
     run(tmp_path, stream=ToyStream(bad_steps=range(9)), skip_limit=3, log_every=5)

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -12,8 +9,8 @@ import pytest
 from flax.linen.partitioning import AxisMetadata
 from jax.sharding import AbstractMesh, PartitionSpec
 
+from tests.make.command import forked
 from xmcap.errors import UsageError, XmcapError
-from xmcap.launch import local
 from xmcap.models.layers import constrain, mesh_axes
 from xmcap.training.optimizer import Optimizer, adafactor
 from xmcap.training.sharding import (
@@ -27,7 +24,6 @@ from xmcap.training.sharding import (
 )
 from xmcap.training.step import create_state
 
-ROOT = Path(__file__).parents[2]
 MESHES = {
   "data 8": {"data": 8},
   "fsdp 8": {"data": 1, "fsdp": 8},
@@ -213,10 +209,7 @@ def eight_devices(tmp_path_factory):
 
 
 def trained(folder, objective):
-  env = local.environment(8, {**os.environ, "PYTHONPATH": str(ROOT)})
-  command = [sys.executable, "-m", "tests.training.test_sharding", str(folder), objective]
-  result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
-  assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+  forked(main, folder, objective, devices=8).succeeded()
   return json.loads((folder / "result.json").read_text())
 
 
@@ -363,7 +356,3 @@ def main(folder, name):
       worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
       result["read"][f"{mesh} on {other}"] = [int(read.step), worst]
   Path(folder, "result.json").write_text(json.dumps(result))
-
-
-if __name__ == "__main__":
-  main(*sys.argv[1:])

@@ -31,8 +31,13 @@ def test_token_loss_parts_fit_into_memory(positions, gibibytes, parts):
   assert token_loss.parts_of(positions, gibibytes * 2**30) == parts
 
 
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("bytes_at_once", [2_400, 100], ids=["3 parts", "every position"])
+@pytest.mark.parametrize(
+  "label_smoothing, bytes_at_once",
+  [
+    pytest.param(0.1, 2_400, id="3 parts"),
+    pytest.param(0.0, 100, id="every position", marks=pytest.mark.full),
+  ],
+)
 def test_token_loss_in_parts_equals_the_whole(monkeypatch, label_smoothing, bytes_at_once):
   batch, params = caption_batch(), params_of(captioning())
   whole = loss_and_grad(captioning(label_smoothing=label_smoothing), params, batch)

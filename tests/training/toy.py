@@ -1,5 +1,9 @@
 """A small objective and a stream, whose batch is a function of the step, for tests of the loop."""
 
+import os
+import threading
+import time
+
 import flax.linen as nn
 import flax.linen.partitioning as nn_partitioning
 import jax
@@ -67,24 +71,23 @@ class ToyStream:
       step += 1
 
 
-def main(model_dir, total_steps):
-  """A run that is slow enough to be killed on the way."""
-  import time
-
+def main(model_dir, total_steps, number=None, seconds=0.0):
+  """A run that takes seconds, and gets signal `number` so many seconds after its state is there."""
   from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.hooks import hooks
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.reporting.writers import Writers
+  from xmcap.training.run import Start
   from xmcap.training.schedule import ConstantThenRsqrt
+
+  def begun(step):
+    if number is not None:
+      threading.Timer(seconds, os.kill, (os.getpid(), number)).start()
 
   optimizer = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
   stream = ToyStream(on_batch=lambda step: time.sleep(0.01))
-  train(model_dir, ToyObjective(), stream, total_steps, optimizer, hooks=hooks(log_every=50),
-        checkpoint=CheckpointPolicy(every=25), writers=Writers(tensorboard=False))  # fmt: skip
-
-
-if __name__ == "__main__":
-  import sys
-
-  main(sys.argv[1], int(sys.argv[2]))
+  train(
+    str(model_dir), ToyObjective(), stream, total_steps, optimizer, hooks=hooks(log_every=50),
+    checkpoint=CheckpointPolicy(every=25), writers=Writers(tensorboard=False), start=Start(begun=begun),
+  )  # fmt: skip

@@ -105,10 +105,12 @@ def test_starts_4_from_converted_weights_in_a_bucket(tmp_path, store):
     begin(tmp_path / "another", mine, pretrained=[("gs://bucket/vit", "vit")])
 
 
-def test_starts_4_with_all_parameters_of_another_run(tmp_path):
+@pytest.mark.parametrize("parts", [(), ("",)], ids=["a folder", "a folder and all its parts"])
+def test_starts_4_with_all_parameters_of_another_run(tmp_path, parts):
   write(tmp_path / "other", [9])
-  state, _ = begin(tmp_path / "own", pretrained=[(str(tmp_path / "other"), "")])
-  assert int(state.step) == 0
+  other = str(tmp_path / "other")
+  state, origin = begin(tmp_path / "own", pretrained=[(other, *parts) if parts else other])
+  assert int(state.step) == 0 and "randomly initialized" not in origin
   assert_same(state.params, fresh(seed=9).params)
 
 
@@ -198,13 +200,6 @@ def test_pretrained_takes_a_list_of_folders_and_pairs(tmp_path):
   state, origin = begin(tmp_path / "own", mine, pretrained=[one, (two, "encoder")])
   assert_same(state.params, {"vit": {"a": jnp.full(2, 1.0)}, "encoder": {"a": jnp.full(2, 2.0)}})
   assert origin == f"starting with vit from {one}, encoder from {two}"
-
-
-def test_pretrained_takes_the_folder_of_a_run(tmp_path):
-  write(tmp_path / "other", [9])
-  state, origin = begin(tmp_path / "own", pretrained=[str(tmp_path / "other")])
-  assert_same(state.params, fresh(seed=9).params)
-  assert "fresh" not in origin
 
 
 def test_weights_are_cast_to_the_models_dtype(tmp_path):

@@ -1,17 +1,15 @@
 import json
 import os
+import resource
 import shutil
-import subprocess
-import sys
-import textwrap
 import threading
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.make.command import forked
 from tests.training.checkpoints.test_checksums import HOSTILE
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
@@ -25,7 +23,6 @@ from xmcap.training.optimizer import Optimizer, adafactor, adam
 from xmcap.training.step import create_state
 
 OPTIMIZER = Optimizer(adam)
-ROOT = Path(__file__).parents[3]
 KEEP_ALL = CheckpointPolicy(keep=9)
 
 
@@ -93,28 +90,24 @@ def test_checkpoint_round_trip_of_train_state(tmp_path):
   assert_same(restored, state)
 
 
-def test_keeps_the_newest_and_the_best(tmp_path):
-  policy = CheckpointPolicy(keep=2, best_metric="cider")
-  write(tmp_path, [1, 2, 3, 4, 5], policy, [0.1, 0.9, 0.2, 0.3, None])
-  assert kept(tmp_path) == [2, 4, 5]
-  assert read.best_step(tmp_path) == 2
+CIDER = {"keep": 1, "best_metric": "cider"}
 
 
-def test_best_may_be_the_least(tmp_path):
-  write(tmp_path, [1, 2, 3], CheckpointPolicy(keep=1, best_metric="loss", best_mode="min"), [0.5, 0.1, 0.3])
-  assert read.best_step(tmp_path) == 2
-
-
-def test_former_best_checkpoint_is_deleted(tmp_path):
-  write(tmp_path, [1, 2], CheckpointPolicy(keep=1, best_metric="cider"), [0.1, 0.2])
-  assert kept(tmp_path) == [2]
-
-
-def test_best_checkpoint_is_kept_after_a_restart(tmp_path):
-  policy = CheckpointPolicy(keep=1, best_metric="cider")
-  write(tmp_path, [1, 2], policy, [0.9, 0.2])
-  write(tmp_path, [3, 4], policy, [0.3, 0.4])
-  assert kept(tmp_path) == [1, 4] and read.best_step(tmp_path) == 1
+@pytest.mark.parametrize(
+  "starts, checkpoints, best",
+  [
+    ([({"keep": 2, "best_metric": "cider"}, {1: 0.1, 2: 0.9, 3: 0.2, 4: 0.3, 5: None})], [2, 4, 5], 2),
+    ([({"keep": 1, "best_metric": "loss", "best_mode": "min"}, {1: 0.5, 2: 0.1, 3: 0.3})], [2, 3], 2),
+    ([(CIDER, {1: 0.1, 2: 0.2})], [2], 2),
+    ([(CIDER, {1: 0.9, 2: 0.2}), (CIDER, {3: 0.3, 4: 0.4})], [1, 4], 1),
+    ([(CIDER, {1: 9.0}), ({"keep": 1, "best_metric": "bleu"}, {2: 0.3, 3: 0.2})], [2, 3], 2),
+  ],
+  ids=["newest and best", "least is best", "former best is deleted", "after a restart", "another metric"],
+)
+def test_newest_and_best_checkpoints_are_kept(tmp_path, starts, checkpoints, best):
+  for policy, values in starts:
+    write(tmp_path, values, CheckpointPolicy(**policy), list(values.values()))
+  assert kept(tmp_path) == checkpoints and read.best_step(tmp_path) == best
 
 
 def test_checkpoint_with_pending_evaluation_is_kept(tmp_path):
@@ -156,12 +149,6 @@ def test_damaged_metrics_note_is_reported_and_checkpoint_kept(tmp_path, caplog):
 def test_best_checkpoint_ignores_non_finite_values(tmp_path, caplog):
   write(tmp_path, [1, 2], CheckpointPolicy(best_metric="cider"), [0.1, np.nan])
   assert read.best_step(tmp_path) == 1 and "cider is nan" in caplog.text
-
-
-def test_best_checkpoint_ignores_values_of_another_metric(tmp_path):
-  write(tmp_path, [1], CheckpointPolicy(keep=1, best_metric="cider"), [9.0])
-  write(tmp_path, [2, 3], CheckpointPolicy(keep=1, best_metric="bleu"), [0.3, 0.2])
-  assert kept(tmp_path) == [2, 3] and read.best_step(tmp_path) == 2
 
 
 @pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
@@ -255,7 +242,16 @@ WRONG_TYPES = (
 )
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), WRONG_TYPES], ids=[*HOSTILE, "wrong types"])
+OTHERS = {
+  name: text for name, text in HOSTILE.items() if name != "nested"
+}  # test_checksums.py reads them all
+
+
+@pytest.mark.parametrize(
+  "text",
+  [WRONG_TYPES, HOSTILE["nested"], *(pytest.param(text, marks=pytest.mark.full) for text in OTHERS.values())],
+  ids=["wrong types", "nested", *OTHERS],
+)
 @pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "metrics/metrics", "params/crc32.json"])
 def test_hostile_checkpoint_json_falls_back_or_is_ignored(tmp_path, two, name, text):
   shutil.copytree(two, tmp_path / "run")
@@ -302,28 +298,20 @@ def test_checkpoints_in_an_unwritable_folder_are_refused(tmp_path):
   assert "\n" not in str(error.value)
 
 
-def test_full_disk_is_one_line(tmp_path):
+def save_on_a_full_disk(folder):
   # A limit on the size of files fails the same writes as a full disk does, and needs no device of its own.
-  program = """
-    import resource, sys
-    import numpy as np
-    from tests.training.checkpoints.test_write import Checkpoints, XmcapError, create_state, OPTIMIZER
-    checkpoints = Checkpoints(sys.argv[1])
-    kernel = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
-    state = create_state({"kernel": kernel}, OPTIMIZER)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-    try:
-      checkpoints.save(1, state)
-      checkpoints.wait()
-    except XmcapError as error:
-      print("ERROR", error)
-  """
-  command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
-  result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-  lines = [line for line in result.stdout.splitlines() if line.startswith("ERROR")]
-  assert len(lines) == 1 and "writing failed" in lines[0] and "is the disk full" in lines[0], result.stderr[
-    -3000:
-  ]
+  checkpoints = Checkpoints(folder)
+  kernel = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
+  state = create_state({"kernel": kernel}, OPTIMIZER)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+  with pytest.raises(XmcapError, match="writing failed.*is the disk full"):
+    checkpoints.save(1, state)
+    checkpoints.wait()
+  os._exit(0)  # Python would write what it has printed
+
+
+def test_full_disk_is_one_line(tmp_path):
+  forked(save_on_a_full_disk, tmp_path).succeeded()
 
 
 def test_checkpoint_metrics_note_is_plain_json(tmp_path):

@@ -36,12 +36,12 @@ def call(count, present, seconds, counts=None, port=None):
   for thread in threads:
     thread.start()
   for thread in threads:
-    thread.join(60)
+    thread.join(180)
   return heard
 
 
 def test_processes_exchange_host_names():
-  assert call(3, [2, 0, 1], 30) == [["host1", "host2", "host0"]] * 3
+  assert call(3, [2, 0, 1], 120) == [["host1", "host2", "host0"]] * 3
 
 
 def test_missing_process_is_named_to_those_present():
@@ -56,13 +56,13 @@ def test_process_0_missing_is_said_with_its_address():
 
 
 def test_two_of_one_number_are_refused():
-  errors = call(3, [0, 1, 1], 30)
+  errors = call(3, [0, 1, 1], 120)
   assert all(isinstance(error, UsageError) for error in errors)
   assert "two processes have the number 1: on host" in str(errors[0])
 
 
 def test_another_number_of_processes_is_refused():
-  errors = call(2, [0, 1], 30, counts={1: 3})
+  errors = call(2, [0, 1], 120, counts={1: 3})
   assert all(
     "process 1 on host1 was started with 3 processes, process 0 on host0 with 2" in str(e) for e in errors
   )
@@ -86,7 +86,7 @@ def test_foreign_connections_to_the_coordinator_are_ignored(words):
 
   stranger = threading.Thread(target=knock)
   stranger.start()
-  heard = call(2, [0, 1], 30, port=port)
+  heard = call(2, [0, 1], 120, port=port)
   stranger.join()
   assert heard == [["host0", "host1"]] * 2
 

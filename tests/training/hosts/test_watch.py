@@ -120,11 +120,11 @@ def test_watch_tells_waiting_for_a_device_from_host_work(looking):
   go, seen = threading.Event(), []
 
   def slow(x):
-    go.wait(30)
+    go.wait(120)
     return x
 
   def look():
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not seen or (not seen[-1].waits and time.monotonic() < deadline):
       seen.append(looking())
     go.set()

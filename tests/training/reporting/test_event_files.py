@@ -7,7 +7,6 @@ import types
 import numpy as np
 import pytest
 from PIL import Image
-from tensorboard.util import tensor_util
 
 from xmcap.training.reporting import event_files
 from xmcap.training.reporting.event_files import TensorBoard
@@ -18,6 +17,7 @@ PICTURES = np.random.default_rng(0).integers(0, 256, (2, 5, 7, 3), np.uint8)
 def read(folder):
   """(plugin, tag) -> [(step, value)], by TensorBoard's reader (2.21)."""
   from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+  from tensorboard.util import tensor_util
 
   loaded = EventAccumulator(str(folder)).Reload()
   return {
