@@ -25,3 +25,5 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE / "compiled-for-te
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 # TensorFlow says what it found out about the machine each time that it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# transformers warns that logits and embedding differ, which is what is wanted, to a stream that pytest has closed.
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -39,7 +39,9 @@ def test_benchmark_result_has_all_fields(name):
   assert result["rows"] and all(len(row) == len(result["columns"]) for row in result["rows"])
 
 
-@pytest.mark.parametrize("name", {path.stem for path in FOLDER.glob("*.py")} - set(benchmarks._SHARED))
+@pytest.mark.parametrize(
+  "name", sorted({path.stem for path in FOLDER.glob("*.py")} - set(benchmarks._SHARED))
+)
 def test_benchmark_script_has_a_result(name):
   assert any(result["command"].startswith(f"python benchmarks/{name}.py") for result in RESULTS.values())
 

@@ -17,14 +17,6 @@ from xmcap.models import model_json, stacking
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViT, ViTConfig
 
-try:
-  import transformers
-
-  # It warns that logits and embedding differ, which is what is wanted, to a stream that pytest has closed.
-  transformers.logging.set_verbosity_error()
-except ImportError:
-  pass
-
 T5_SIZES = dict(
   vocab_size=37, d_model=16, d_kv=12, d_ff=20, num_layers=2, num_decoder_layers=3, num_heads=2, dropout_rate=0.0,
   feed_forward_proj="gated-gelu",

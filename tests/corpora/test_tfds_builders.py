@@ -3,12 +3,14 @@
 import json
 
 import pytest
-import tensorflow_datasets as tfds
 
+from tests import lazily
 from tests.corpora import release_folders as releases
 from xmcap.corpora import tfds_builders
 from xmcap.data import images, records
 from xmcap.errors import UsageError, XmcapError
+
+tfds = lazily.Module("tensorflow_datasets")
 
 FAULTS = ("html", "gif", "missing", "cut_line", "duplicate_line", "unknown_id")
 
@@ -23,7 +25,9 @@ def write(name: str, folder) -> releases.Release:
   return releases.write_xm3600(folder, faults=("html", "gif", "missing", "cut_line", "unsafe_path"))
 
 
-def build(release: releases.Release, name: str, data_dir, options=None, **config) -> tfds.core.DatasetBuilder:
+def build(
+  release: releases.Release, name: str, data_dir, options=None, **config
+) -> "tfds.core.DatasetBuilder":
   config_of = tfds_builders.RecordsConfig(name="test", shard_pictures=5, **options or {})
   builder = {
     "coco_35l": tfds_builders.Coco35l, "cc3m_35l": tfds_builders.Cc3m35l, "xm3600": tfds_builders.Xm3600

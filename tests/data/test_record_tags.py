@@ -1,13 +1,15 @@
 """Tags by language and captions translated by people."""
 
 import pytest
-import tensorflow_datasets as tfds
 
+from tests import lazily
 from tests.make.images import plain
 from xmcap.corpora import tfds_builders
 from xmcap.data import record_writer, records
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
+
+tfds = lazily.Module("tensorflow_datasets")
 
 
 def tagged() -> Record:

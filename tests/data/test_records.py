@@ -6,14 +6,16 @@ import pickle
 
 import numpy as np
 import pytest
-import tensorflow_datasets as tfds
 
+from tests import lazily
 from tests.corpora.building.test_full_disk import largest_file
 from tests.make.images import plain
 from xmcap.corpora import tfds_builders
 from xmcap.data import record_writer, records
 from xmcap.data.records import Caption, Record, RecordSource, parse_columns
 from xmcap.errors import UsageError, XmcapError
+
+tfds = lazily.Module("tensorflow_datasets")
 
 
 def png(shade: int) -> bytes:

@@ -6,8 +6,8 @@ import shutil
 import gin
 import numpy as np
 import pytest
-import seqio
 
+from tests import lazily
 from tests.data.streams import captions, dealt_out, equal, texts
 from tests.make.images import encode
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, write_corpus
@@ -17,6 +17,8 @@ from xmcap.data import order as order_lib
 from xmcap.data.order import BLOCK
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
+
+seqio = lazily.Module("seqio")
 
 NUM_OTHERS = 10
 _names = (f"mixed{number}" for number in itertools.count())

@@ -3,14 +3,16 @@ import difflib
 import gin
 import numpy as np
 import pytest
-import seqio
 
+from tests import lazily
 from tests.make.images import encode
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from xmcap.data import records, registry
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED
 from xmcap.reading import subsets
+
+seqio = lazily.Module("seqio")
 
 
 def examples(name, **options) -> list[dict]:

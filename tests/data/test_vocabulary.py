@@ -4,11 +4,13 @@ import pickle
 import numpy as np
 import pytest
 import sentencepiece
-import seqio
 
+from tests import lazily
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES
+
+seqio = lazily.Module("seqio")
 
 SENTENCES = [
   "a red apple and a green frog",

@@ -134,7 +134,7 @@ def compiler(monkeypatch, states):
 
 def test_plan_of_a_step_that_fits_a_gpu(compiler, tmp_path):
   file = tmp_path / "plan.json"
-  said = plan("--topology=h200", f"--json={file}").succeeded("Nothing is measured; docs/plan.md says")
+  said = plan("--topology=h200", f"--json={file}").succeeded("Nothing is measured; docs/pods.md says")
   lines = [line.split() for line in said.out.splitlines()]
   assert ["working", "100.000"] in lines
   assert ["available", "to", "jax", "of", "140.4", "(XLA_CLIENT_MEM_FRACTION)", "105.30"] in lines

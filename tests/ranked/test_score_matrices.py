@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.metrics import label_ranking_average_precision_score
 
+from tests import lazily
 from tests.make.command import xmcap
 from xmcap.ranked import score_matrices
+
+metrics = lazily.Module("sklearn.metrics")
 
 
 def _scores(queries=60, candidates=60, seed=0):
@@ -31,7 +33,7 @@ def test_score_matrix_metrics_equal_scikit_learn(tmp_path):
   result = _run(tmp_path)
   row, right = _row(tmp_path), np.eye(60, dtype=int)
   # In double precision: scikit-learn and NumPy 2.5 sum in that of the scores.
-  wanted = label_ranking_average_precision_score(right, scores.astype(np.float64))
+  wanted = metrics.label_ranking_average_precision_score(right, scores.astype(np.float64))
   assert row["mrr"] == pytest.approx(wanted, abs=1e-12)
   places = [int(np.flatnonzero(np.argsort(-of_query) == number)[0]) for number, of_query in enumerate(scores)]
   for k in (1, 5, 10):

@@ -4,13 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
-from sklearn.metrics import precision_score, recall_score
 
+from tests import lazily
 from tests.make import files
 from tests.make.command import xmcap
 from tests.ranked.tables import table
 from xmcap.ranked import tags
 from xmcap.reading import tag_files
+
+metrics = lazily.Module("sklearn.metrics")
 
 _VOCABULARY = [f"t{i}" for i in range(12)]
 
@@ -49,12 +51,18 @@ def test_tag_metrics_equal_scikit_learn(k):
     for of_pictures in (truth.values(), [_ranked(held)[:k] for held in scores.values()])
   ]
   true, predicted = np.array(rows, int)
-  p = np.array([precision_score(*pair, zero_division=0) for pair in zip(true, predicted, strict=True)])
-  r = np.array([recall_score(*pair, zero_division=0) for pair in zip(true, predicted, strict=True)])
+  p = np.array(
+    [metrics.precision_score(*pair, zero_division=0) for pair in zip(true, predicted, strict=True)]
+  )
+  r = np.array([metrics.recall_score(*pair, zero_division=0) for pair in zip(true, predicted, strict=True)])
   f = np.divide(2 * p * r, p + r, out=np.zeros_like(p), where=p + r > 0)
   row = result.table.rows["zh"]
-  assert row[f"tags_p{k}"] == pytest.approx(precision_score(true, predicted, average="samples"), abs=1e-12)
-  assert row[f"tags_r{k}"] == pytest.approx(recall_score(true, predicted, average="samples"), abs=1e-12)
+  assert row[f"tags_p{k}"] == pytest.approx(
+    metrics.precision_score(true, predicted, average="samples"), abs=1e-12
+  )
+  assert row[f"tags_r{k}"] == pytest.approx(
+    metrics.recall_score(true, predicted, average="samples"), abs=1e-12
+  )
   assert row[f"tags_f{k}"] == pytest.approx(f.mean(), abs=1e-12)
   assert row["images"] == 40 and row["tags"] == true.sum()
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow_datasets as tfds
 
+from tests import lazily
 from tests.corpora.building.builds import differing
 from tests.make.archives import tar
 from tests.make.command import xmcap
@@ -22,6 +22,8 @@ from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
+
+tfds = lazily.Module("tensorflow_datasets")
 
 CAPTIONS = {
   f"a/{number:02d}.jpg": {"en": f"ball {number}", "th": f"ลูก {number}", "pt-BR": f"bola {number}"}

@@ -4,15 +4,17 @@ import json
 import pathlib
 
 import pytest
-import tensorflow_datasets as tfds
 from etils import epath
 
+from tests import lazily
 from xmcap.corpora import tfds_builders
 from xmcap.corpora.releases import cc3m35l, coco35l, xm3600
 from xmcap.data import record_writer
 from xmcap.data.array_records import tfds_metadata
 from xmcap.data.record_writer import WrittenSplit
 from xmcap.errors import XmcapError
+
+tfds = lazily.Module("tensorflow_datasets")
 
 LENGTHS = {"train": (7, 0, 5, 11, 2), "validation": (3,), "train_mt": (1000, 999)}
 SPLITS = [WrittenSplit(name, lengths, 100 * sum(lengths)) for name, lengths in LENGTHS.items()]
