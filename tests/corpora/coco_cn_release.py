@@ -5,7 +5,8 @@ import json
 import pathlib
 import zipfile
 
-from tests.make import archives, images
+from tests.make import images
+from tests.make.files import tarred
 
 SPLITS = {
   "train": [f"COCO_train2014_{number:012d}" for number in range(1, 31)],
@@ -108,7 +109,7 @@ def write_archive(path: pathlib.Path, files: Files) -> pathlib.Path:
       for name, data in members:
         archive.writestr(name, data)
   else:
-    archives.tar(path, *members, mode="w:gz")
+    tarred(path, *members, mode="w:gz")
   return path
 
 

@@ -20,7 +20,8 @@ from array_record.python.array_record_module import ArrayRecordWriter
 
 from tests.corpora import release_folders as releases
 from tests.corpora.building import builds
-from tests.make import archives, images
+from tests.make import images
+from tests.make.files import tarred
 from xmcap import cli, languages
 from xmcap.corpora.folder import own  # noqa: F401
 from xmcap.data import length_batches  # noqa: F401  # the command would import it in every fork
@@ -66,7 +67,7 @@ def tar(folder: pathlib.Path) -> Build:
       for number, word in enumerate(LETTERS[:4])
       for entry in ((f"{number}.jpg", _jpeg(number)), (f"{number}.txt", f"a {word}".encode()))
     ]
-    archives.tar(folder / f"{split}-00000.tar", *entries)
+    tarred(folder / f"{split}-00000.tar", *entries)
   return _own(f"--captions={folder}", "--language=en", "--splits=folder")
 
 

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 
 from tests.corpora import release_lines, release_pictures
-from tests.make import archives
+from tests.make.files import tarred
 
 ARCHIVE_FAULTS = ("unsafe_path", "duplicate_picture")
 """Entries of zip and tar files: two that climb out of the folder; one picture twice."""
@@ -37,7 +37,7 @@ def write_tar(
     entries += [(name, release_pictures.photo(999_999)) for name in _unsafe("images")]
   if "duplicate_picture" in faults:
     entries.append((next(name for name in files if name.endswith(".jpg")), release_pictures.photo(999_998)))
-  archives.tar(path, *entries, mode=mode, format=tarfile.GNU_FORMAT)
+  tarred(path, *entries, mode=mode, format=tarfile.GNU_FORMAT)
   return _archive_problems(faults)
 
 

@@ -96,9 +96,9 @@ def zipped(path, members: Mapping[str, str | bytes], method: int = zipfile.ZIP_D
   return pathlib.Path(path)
 
 
-def tarred(path, *entries: tuple[str, bytes] | tarfile.TarInfo, mode="w") -> pathlib.Path:
-  """Writes a tar archive; entries: (name, content), or the header of a link or device."""
-  with tarfile.open(path, mode) as archive:
+def tarred(path, *entries: tuple[str, bytes] | tarfile.TarInfo, mode="w", **options) -> pathlib.Path:
+  """Writes a tar archive; entries: (name, content), or the header of a link or device; options are `tarfile.open`'s."""
+  with tarfile.open(path, mode, **options) as archive:
     for entry in entries:
       if isinstance(entry, tarfile.TarInfo):
         archive.addfile(entry)

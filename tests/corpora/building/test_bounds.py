@@ -11,7 +11,7 @@ import zipfile
 import pytest
 from PIL import Image
 
-from tests.make.archives import tar
+from tests.make.files import tarred
 from tests.make.images import encode
 from xmcap.corpora.building import image_check
 from xmcap.corpora.building.problems import MAX_LISTED, Problems
@@ -117,7 +117,7 @@ def test_table_over_the_decompressed_size_limit_is_refused(suffix, opener, tmp_p
 def test_tar_over_the_decompressed_size_limit_is_refused(mode, behind, tmp_path, monkeypatch):
   """Either a member is as large, though it is no picture; or zeros follow the end of the tar."""
   monkeypatch.setattr(lines, "MAX_SMALL", 1 << 20)
-  whole = tar(tmp_path / "a.tar", ("a.txt", bytes(0 if behind else 64 << 20)))
+  whole = tarred(tmp_path / "a.tar", ("a.txt", bytes(0 if behind else 64 << 20)))
   opener = gzip.open if mode == "gz" else bz2.open
   path = packed(tmp_path / f"a.tar.{mode}", opener, whole.read_bytes() + bytes(64 << 20 if behind else 0), 1)
   with pytest.raises(
@@ -217,7 +217,7 @@ def test_jpeg_scan_limit_ignores_trailing_bytes():
 
 @pytest.mark.parametrize("name", ["../a.jpg", "/a.jpg", "a/../../b.jpg", "C:\\a.jpg", "..\\a.jpg"])
 def test_tar_member_path_traversal_is_refused(name, tmp_path):
-  path = tar(tmp_path / "a.tar", (name, b"x"))
+  path = tarred(tmp_path / "a.tar", (name, b"x"))
   found = list(tar_files.search_tar(File(archives.TAR, str(path))))
   assert [trouble.kind for trouble in found] == ["unsafe_path"]
 
@@ -225,7 +225,7 @@ def test_tar_member_path_traversal_is_refused(name, tmp_path):
 def test_tar_member_names_may_be_any_bytes(tmp_path):
   names = [b"\xff\xfe.jpg", b"a\nb.jpg", "é.jpg".encode(), b"x" * 5_000 + b".jpg", b"same.jpg", b"same.jpg"]
   entries = [(os.fsdecode(name), b"") for name in names]
-  path = tar(tmp_path / "a.tar", *entries, format=tarfile.GNU_FORMAT, errors="surrogateescape")
+  path = tarred(tmp_path / "a.tar", *entries, format=tarfile.GNU_FORMAT, errors="surrogateescape")
   assert [found.path for found in tar_files.search_tar(File(archives.TAR, str(path)))] == [
     os.fsdecode(name) for name in names
   ]

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.corpora import release_pictures
-from tests.make.archives import tar
+from tests.make.files import tarred
 from xmcap.corpora.building import image_check, image_search
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
@@ -108,7 +108,7 @@ def test_tgz_image_search_does_not_write_outside_the_work_folder(tmp_path):
   path = tmp_path / "in" / "images.tgz"
   path.parent.mkdir()
   names = ("../../out.jpg", "/tmp/xmcap-test-out.jpg", "a/b.jpg")
-  tar(path, *((name, b"abc") for name in names), mode="w:gz")
+  tarred(path, *((name, b"abc") for name in names), mode="w:gz")
   source = opened(path, tmp_path / "work")
   assert source.read("b") == b"abc" and source.problems.counts == {"unsafe_path": 2}
   found = [name for _, _, names in os.walk(tmp_path) for name in names if name.endswith(".jpg")]

@@ -12,8 +12,8 @@ import pytest
 
 from tests import lazily
 from tests.corpora.building.builds import differing
-from tests.make.archives import tar
 from tests.make.command import xmcap
+from tests.make.files import tarred
 from tests.make.images import plain
 from xmcap.corpora.building import build
 from xmcap.corpora.building.options import Options
@@ -180,7 +180,7 @@ def test_webdataset_keys_repeated_in_each_tar(tmp_path):
         (f"{number:03d}.json", b'{"language": "en", "width": 24}'),
         (f"{number:03d}.th.txt", texts["th"].encode()),
       ]
-    tar(tmp_path / f"tars/{split}-{place:05d}.tar", *entries)
+    tarred(tmp_path / f"tars/{split}-{place:05d}.tar", *entries)
   columns = ColumnNames(captions=("caption", "caption_th"))
   report = made(tmp_path, tmp_path / "tars", None, columns, SplitRule("folder"))
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
@@ -359,7 +359,7 @@ def test_files_that_are_no_images_are_ignored(tmp_path, photos):
 def test_file_names_not_in_utf8_are_counted(tmp_path, photos):
   bad = os.fsdecode(b"\xff")
   entries = ((f"{bad}.jpg", jpeg(1)), (f"{bad}.txt", b"x"), ("1.jpg", jpeg(2)), ("1.txt", b"a ball"))
-  tar(tmp_path / "a.tar", *entries, format=tarfile.GNU_FORMAT, errors="surrogateescape")
+  tarred(tmp_path / "a.tar", *entries, format=tarfile.GNU_FORMAT, errors="surrogateescape")
   pictures_of(photos / bad, ["x.jpg"])
   table = write_table(
     tmp_path / "table.csv", ("file", "caption"), [("x.jpg", "a ball"), ("a/01.jpg", "a ball")]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
-from tests.make.archives import tar
+from tests.make.files import tarred
 from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
@@ -44,7 +44,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize(("entries", "captions", "level", "problems"), SAMPLES.values(), ids=SAMPLES)
 def test_webdataset_sample_gives_an_image_and_its_caption(tmp_path, entries, captions, level, problems):
-  report = made(tmp_path, tar(tmp_path / "a.tar", *entries), None, ENGLISH, ALL)
+  report = made(tmp_path, tarred(tmp_path / "a.tar", *entries), None, ENGLISH, ALL)
   assert held(report.out) == {key: {"en": [text]} for key, text in captions.items()}
   assert next(iter(grey(report.out).values())) == level
   if problems is not None:
@@ -54,7 +54,7 @@ def test_webdataset_sample_gives_an_image_and_its_caption(tmp_path, entries, cap
 
 def test_webdataset_image_of_another_name_needs_the_option(tmp_path):
   pairs = [(f"{key}.input.jpg", jpeg(1)) for key in range(2)]
-  path = tar(
+  path = tarred(
     tmp_path / "a.tar", *pairs[:1], ("0.txt", b"a red ball"), ("1.jpg", jpeg(2)), ("1.txt", b"two balls")
   )
   report = made(tmp_path, path, None, ENGLISH, ALL)
@@ -124,7 +124,7 @@ def test_image_lookup_uses_an_sql_index(tmp_path, monkeypatch):
     return asked(self, columns, condition, *values, order=order)
 
   monkeypatch.setattr(ByPath, "_two", explained)
-  made(tmp_path, tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball")), None, ENGLISH, ALL)
+  made(tmp_path, tarred(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball")), None, ENGLISH, ALL)
   folder = tmp_path / "photos/A"
   folder.mkdir(parents=True)
   for name in ("ONE.jpg", "two.jpg"):
@@ -137,7 +137,7 @@ def test_image_lookup_uses_an_sql_index(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("damage", ["checksum", "all of it"])
 def test_damaged_first_tar_header_is_refused(damage, tmp_path):
-  path = tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball"))
+  path = tarred(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball"))
   data = path.read_bytes()
   path.write_bytes(data[:148] + b"9999" + data[152:] if damage == "checksum" else b"\xff" * 512 + data[512:])
   with pytest.raises(XmcapError, match="a.tar: not a complete tar file .*: download it again"):
