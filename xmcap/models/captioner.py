@@ -140,12 +140,9 @@ class Captioner(nn.Module):
     return self.decoder.prefix(self.token_embedder(tokens), mask, cross)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)  # a trace takes half a second
 def variable_shapes(vit: ImageConfig, t5: T5Config) -> dict[str, Any]:
-  """`params` and `params_axes` of a captioner, with shapes in place of arrays; not to be changed.
-
-  Kept, because to trace a model takes half a second, and a conversion asks for its towers one by one.
-  """
+  """`params` and `params_axes` of a captioner, with shapes in place of arrays; not to be changed."""
   # With `scan`, only one layer of each stack is traced.
   model = Captioner(dataclasses.replace(vit, scan=True), dataclasses.replace(t5, scan=True))
   image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), jnp.uint8)
