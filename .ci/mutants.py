@@ -1,8 +1,9 @@
-"""Puts faults into xmcap, one at a time, and counts those that the daily tests find: `.ci/mutants.py --out=FILE`.
+"""Puts faults into xmcap, one at a time, and counts those that the daily tests catch: `.ci/mutants.py --out=FILE`.
 
 A fault is a small change of one expression or statement, drawn by a seed from all of xmcap. Tried against it are the
 tests of its module (tests/ mirrors xmcap/), then those that import the module, then the rest of its room, until one
-fails or the CPU time is spent. The same faults are tried on another revision with `--faults=FILE` of the first.
+fails or the CPU time is spent; without a fault they must pass. The same faults are tried on another revision with
+`--faults=FILE` of the first.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def main() -> None:
   parser.add_argument("--count", type=int, default=150)
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--faults", help="a file of an earlier call, whose faults are tried again")
-  parser.add_argument("--out", required=True, help="JSON lines: a fault and the test that found it")
+  parser.add_argument("--out", required=True, help="JSON lines: a fault and the test that caught it")
   arguments = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:
     copy = pathlib.Path(folder, "copy")
@@ -137,16 +138,16 @@ def _try_all(copy: pathlib.Path, faults: list[Fault], out: pathlib.Path) -> None
     __import__(name)
   for name in [name for name in sys.modules if name.split(".")[0] in ("xmcap", "tests")]:
     del sys.modules[name]
-  found = 0
+  caught = 0
   with open(out, "w", encoding="utf-8") as results:
     for number, fault in enumerate(faults, 1):
       begin = time.monotonic()
       outcome = _tried(copy, fault)
-      found += outcome["found"] is True
+      caught += outcome["caught"] is True
       results.write(json.dumps({"fault": dataclasses.asdict(fault), **outcome}, ensure_ascii=False) + "\n")
       results.flush()
       print(
-        f"{number}: {found} found; {time.monotonic() - begin:.0f} s, {fault.file}:{fault.line}: {outcome}",
+        f"{number}: {caught} caught; {time.monotonic() - begin:.0f} s, {fault.file}:{fault.line}: {outcome}",
         flush=True,
       )
 
@@ -156,7 +157,7 @@ def _tried(copy: pathlib.Path, fault: Fault) -> dict:
   whole = path.read_text(encoding="utf-8")
   changed = _changed(whole, fault)
   if changed is None:
-    return {"found": None, "by": "this code is gone"}
+    return {"caught": None, "by": "this code is gone"}
   path.write_text(changed, encoding="utf-8")
   try:
     return _tested(copy, tests_of(copy, fault.file))
@@ -182,7 +183,7 @@ def tests_of(root: pathlib.Path, file: str) -> list[str]:
   room = root / "tests" / module.parent.relative_to("xmcap")
   while not room.is_dir():
     room = room.parent
-  own = sorted(room.glob(f"test_{module.name}*.py"))
+  mirrored = sorted(room.glob(f"test_{module.name}*.py"))
   package, name = ".".join(module.parent.parts), module.name
   imports = re.compile(
     rf"from {re.escape(package)} import [^#\n]*\b{name}\b|\b{re.escape(package)}\.{name}\b"
@@ -190,7 +191,7 @@ def tests_of(root: pathlib.Path, file: str) -> list[str]:
   every = sorted((root / "tests").rglob("test_*.py"))
   importers = [path for path in every if imports.search(path.read_text(encoding="utf-8"))]
   rest = sorted(room.rglob("test_*.py")) if room != root / "tests" else []
-  return [str(path.relative_to(root)) for path in dict.fromkeys([*own, *importers, *rest])]
+  return [str(path.relative_to(root)) for path in dict.fromkeys([*mirrored, *importers, *rest])]
 
 
 def _tested(copy: pathlib.Path, files: list[str]) -> dict:
@@ -205,7 +206,7 @@ def _tested(copy: pathlib.Path, files: list[str]) -> dict:
   code = os.waitstatus_to_exitcode(status)
   failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
   by = failed[1] if failed else {0: "", 5: ""}.get(code, f"exit code {code}")
-  return {"found": code in (1, 2, 3, 4), "by": by, "cpu_s": round(usage.ru_utime + usage.ru_stime)}
+  return {"caught": code in (1, 2), "by": by, "cpu_s": round(usage.ru_utime + usage.ru_stime)}
 
 
 def _run_tests(files: list[str], output: io.IOBase) -> None:
