@@ -3,6 +3,7 @@
 usage: python .ci/tables.py
 """
 
+import inspect
 import json
 import pathlib
 import re
@@ -49,6 +50,30 @@ def languages() -> str:
   )
 
 
+def metrics() -> str:
+  """The metrics of captions, with their docstrings."""
+  from xmcap.scoring.metrics import CAPTION_METRICS
+
+  names: dict[type, list[str]] = {}
+  for name, metric in CAPTION_METRICS.items():
+    names.setdefault(type(metric), []).append(f"`{name}`")
+  return _table(("name", "definition"), [(", ".join(own), _definition(kind)) for kind, own in names.items()])
+
+
+def tokenizers() -> str:
+  """The tokenisers, with their docstrings."""
+  from xmcap.scoring.tokenizers import TOKENIZERS
+
+  rows = [(f"`{name}`", _definition(kind)) for name, kind in TOKENIZERS.items()]
+  return _table(("`--tokenizer`", "how captions become words"), rows)
+
+
+def _definition(kind: type) -> str:
+  """The docstring of a class without its sections."""
+  text = re.split(r"\n\n(?:Attributes|Args):", inspect.getdoc(kind) or "")[0]
+  return " ".join(text.split())
+
+
 def protocols() -> str:
   """The protocols by which `xmcap score` scores as others do."""
   rows = []
@@ -67,4 +92,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-  print(json.dumps({made.__name__: made() for made in (extras, languages, protocols)}, ensure_ascii=False))
+  makers = (extras, languages, metrics, protocols, tokenizers)
+  print(json.dumps({maker.__name__: maker() for maker in makers}, ensure_ascii=False))

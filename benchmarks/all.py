@@ -68,8 +68,6 @@ HEADLINES = (
            "tag classifier {0[tag classifier]}"),
   Headline("coco_cn", "Chinese captions, people's after machine-translated, CIDEr-D", "{6[mean]}",
            "people's alone {8[mean]}"),
-  Headline("conversions", "converted T5.1.1, largest difference of logits", "{3[largest difference]}", "transformers"),
-  Headline("install", "`pip install .`; with training", "{0[MB]}; {1[MB]} MB"),
   Headline("fuzz", "commands with damaged inputs, wrong ends", "{19[wrong]} of {19[cases]}"),
 )  # fmt: skip
 """The rows of the page."""
@@ -86,13 +84,13 @@ bash test.sh --co -q                             # installs the versions of requ
 .venv/bin/python benchmarks/all.py
 ```
 
-The JSON has the whole table, its notes, the date and the versions; the built site shows all tables. Sides that are
-compared ran in turns on one machine. Only `quickstart.py` and `gpu/run.py` take longer than ten minutes. `emoji100.py`,
-`coco_cn.py`, `protocols.py`, `serve.py` and `export.py` read what `bash quickstart.sh` or `examples/` left. Nothing was
-run on a TPU.
+The JSON has the whole table, its notes, the date and the versions; the built site shows all tables. Figures are of two
+CPU cores, unless a machine is named; nothing was run on a TPU. Sides that are compared ran in turns on one machine. Only
+`quickstart.py` and `gpu/run.py` take longer than ten minutes. `emoji100.py`, `coco_cn.py`, `protocols.py`, `serve.py`
+and `export.py` read what `bash quickstart.sh` or `examples/` left.
 
-| measured | xmcap | beside it | machine | script |
-| --- | ---: | --- | --- | --- |
+| measured | xmcap | beside it | script |
+| --- | ---: | --- | --- |
 """
 
 PLOTS = {
@@ -126,10 +124,11 @@ def _headline(headline: Headline, result: Mapping[str, Any]) -> str:
   rows = [[cell.partition(" (")[0] for cell in row] for row in result["rows"]]
   cells = [dict(zip(result["columns"], row, strict=True)) for row in rows]
   machine = result["machine"]
-  where = machine.get("gpu") or f"{machine['cores']} cores"
+  host = machine.get("gpu") or f"{machine['cores']} cores"
+  where = "" if host == "2 cores" else f" ({host})"
   script = result["command"].removeprefix("python ").removeprefix("benchmarks/")
   return _row([
-    headline.measured, headline.figure.format(*cells), headline.beside.format(*cells), where, f"`{script}`",
+    headline.measured + where, headline.figure.format(*cells), headline.beside.format(*cells), f"`{script}`",
   ])  # fmt: skip
 
 
