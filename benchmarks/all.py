@@ -85,9 +85,9 @@ bash test.sh --co -q                             # installs the versions of requ
 ```
 
 The JSON has the whole table, its notes, the date and the versions; the built site shows all tables. Figures are of two
-CPU cores, unless a machine is named; nothing was run on a TPU. Sides that are compared ran in turns on one machine. Only
-`quickstart.py` and `gpu/run.py` take longer than ten minutes. `emoji100.py`, `coco_cn.py`, `protocols.py`, `serve.py`
-and `export.py` read what `bash quickstart.sh` or `examples/` left.
+CPU cores, unless a machine is named; nothing was run on a TPU. Sides that are compared ran in turns on one machine.
+Only `quickstart.py` and `gpu/run.py` take longer than ten minutes. `emoji100.py`, `coco_cn.py`, `protocols.py`,
+`serve.py` and `export.py` read what `bash quickstart.sh` or `examples/` left.
 
 | measured | xmcap | beside it | script |
 | --- | ---: | --- | --- |
