@@ -8,7 +8,6 @@ import shutil
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from tests.make import models
@@ -19,6 +18,7 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import image_features
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.checkpoints.retention import CheckpointPolicy
+from xmcap.training.checkpoints.train_state import Ema
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
@@ -42,19 +42,19 @@ def undisturbed(tmp_path_factory):
 
 def test_ema_equals_tensorflow_2_21():
   optimizer = Optimizer(adam, ema_decay=GOLDEN["decay"])
-  ema, averages = optax.EmaState(jnp.zeros((), jnp.int32), {"kernel": jnp.float32(GOLDEN["first"])}), []
+  ema, averages = Ema(jnp.zeros((), jnp.int32), {"kernel": jnp.float32(GOLDEN["first"])}), []
   for value in GOLDEN["values"]:
     ema = optimizer.average(ema, {"kernel": jnp.float32(value)})
-    averages.append(float(ema.ema["kernel"]))
+    averages.append(float(ema.params["kernel"]))
   np.testing.assert_allclose(averages, GOLDEN["averages"], rtol=1e-6)
 
 
 def test_ema_of_equal_weights_stays_what_they_are():
   # 1 - 0.9999 in float32 and its complement must sum to 1, or 100,000 updates would shrink the weights.
-  ema = optax.EmaState(jnp.int32(10**6), {"kernel": jnp.float32(0.3)})
+  ema = Ema(jnp.int32(10**6), {"kernel": jnp.float32(0.3)})
   for decay in (0.5, 0.999, 0.9999, 0.99999):
     made = Optimizer(adam, ema_decay=decay).average(ema, {"kernel": jnp.float32(0.3)})
-    assert float(made.ema["kernel"]) == pytest.approx(0.3, rel=1e-7)
+    assert float(made.params["kernel"]) == pytest.approx(0.3, rel=1e-7)
 
 
 @pytest.mark.parametrize("decay", [1, 1.5, -0.1, "0.99", True, float("nan")])
@@ -110,7 +110,7 @@ def test_ema_skips_non_finite_steps(tmp_path):
 
 def test_ema_holds_only_parameters_that_learn(tmp_path):
   result, _ = averaged(tmp_path, 4, optimizer=dataclasses.replace(AVERAGED, frozen=["wi"]))
-  assert sorted(result.state.ema.ema) == ["bias", "wo"]
+  assert sorted(result.state.ema.params) == ["bias", "wo"]
   assert_same(read.load_params(tmp_path), jax.device_get(result.state.weights))
 
 
@@ -119,7 +119,7 @@ def test_ema_begins_at_the_weights_of_a_checkpoint_without_one(tmp_path):
   result, lines = averaged(tmp_path, 5)
   assert lines[0].endswith("has no EMA of the weights: it begins at the weights of this step")
   assert int(result.state.ema.count) == 0
-  assert_same(result.state.ema.ema, params)
+  assert_same(result.state.ema.params, params)
   assert int(averaged(tmp_path, 6)[0].state.ema.count) == 1
 
 
@@ -131,11 +131,11 @@ def test_ema_begins_at_pretrained_weights_which_are_anothers_ema(tmp_path, undis
     optimizer = dataclasses.replace(AVERAGED, schedule=lambda step, total: jnp.float32(0))
     result, lines = averaged(tmp_path / name, 1, optimizer=optimizer, pretrained=pretrained)
     jax.tree.map(
-      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), result.state.ema.ema, result.state.params
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), result.state.ema.params, result.state.params
     )
     if pretrained:
       assert f"{folder}/checkpoints/8 (the EMA of its weights)" in lines[0]
-      np.testing.assert_array_equal(result.state.params["wo"], state.ema.ema["wo"])
+      np.testing.assert_array_equal(result.state.params["wo"], state.ema.params["wo"])
 
 
 def test_run_does_not_lose_its_ema_unasked(tmp_path, undisturbed):

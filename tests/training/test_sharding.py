@@ -348,7 +348,7 @@ def main(folder, name):
     ):
       state = train(model_dir, partitioning=partitioning, **settings).state
     if of_toy:
-      both = state.params["wi"], state.ema.ema["wi"]
+      both = state.params["wi"], state.ema.params["wi"]
       result["bytes"][mesh] = [both[0].nbytes, *(wi.addressable_shards[0].data.nbytes for wi in both)]
       other = names[names.index(mesh) - 1]
       read = train(model_dir, partitioning=meshes[other], **settings).state

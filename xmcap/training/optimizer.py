@@ -14,6 +14,7 @@ import optax
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.training import schedule as schedule_lib
+from xmcap.training.checkpoints.train_state import Ema
 
 Params = Mapping[str, Any]
 Schedule = Callable[[jax.Array | int, int], jax.Array]
@@ -160,7 +161,7 @@ class Optimizer:
     measured |= {"learning_rate": rate, **_norms("update_norm", updates)}
     return cast(Params, optax.apply_updates(learning, updates)), opt_state, measured
 
-  def average(self, ema: optax.EmaState, learning: Params) -> optax.EmaState:
+  def average(self, ema: Ema, learning: Params) -> Ema:
     """The EMA after one more update, which made the `learning` parameters.
 
     The decay is min(ema_decay, (1 + n) / (10 + n)) after n updates, as in TensorFlow's `ExponentialMovingAverage` with
@@ -168,8 +169,8 @@ class Optimizer:
     """
     assert self.ema_decay
     decay = jnp.minimum(jnp.float32(self.ema_decay), (1 + ema.count) / (10 + ema.count))
-    averaged = optax.incremental_update(cast(optax.Params, learning), ema.ema, 1 - decay)
-    return optax.EmaState(optax.safe_increment(ema.count), averaged)
+    averaged = optax.incremental_update(cast(optax.Params, learning), ema.params, 1 - decay)
+    return Ema(ema.count + 1, averaged)
 
   def _rule(self, learning: Params) -> optax.GradientTransformation:
     """The rule for all parameters. It treats each layer of a stack as a parameter of its own, with its own scale."""

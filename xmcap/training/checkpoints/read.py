@@ -181,7 +181,7 @@ def say_weights(checkpoint: epath.Path, weights: str) -> None:
 def _read_params(path: epath.Path, weights: str | None) -> dict[str, Any]:
   if chosen_weights(path, weights) == "raw":
     return _read_item(path, PARAMS)
-  ema = flatten(_read_item(path, EMA)[EMA])
+  ema = flatten(_read_item(path, EMA)[PARAMS])
   # Of the parameters only those that did not learn.
   return nested({**flatten(_read_item(path, PARAMS, ema)), **ema})
 

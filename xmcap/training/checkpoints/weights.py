@@ -62,7 +62,7 @@ def open_weights(folder: str | os.PathLike, weights: str | None = None) -> Weigh
       ema = read_orbax(path / read.EMA)
     except UsageError as error:
       raise read.CheckpointDamaged(str(error)) from None
-    inside = f"{read.EMA}/"
+    inside = f"{read.PARAMS}/"
     of_ema = {name.removeprefix(inside): one for name, one in ema.items() if name.startswith(inside)}
     return {**tensors, **of_ema}, True
 
