@@ -73,7 +73,9 @@ def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
 
   UsageError if the file is missing or too long, or its first line has no URL.
   """
-  no_list = f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published"
+  no_list = (
+    f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published, without a line of column names"
+  )
   number = 0
   try:
     with open(path, "rb") as file:

@@ -138,15 +138,15 @@ def refuse_several(is_counted: bool, environment: Mapping[str, str] = os.environ
     name = next((name for name in launcher.counts if environment.get(name)), "")
     is_counted = is_counted or bool(name)
     if name and _number(name, environment) != 1:
-      _refuse(name, "is one of several processes", launcher, environment)
+      _refuse(name, "are", launcher, environment)
     if environment.get(launcher.index) and _number(launcher.index, environment) != 0:
-      _refuse(launcher.index, "is one of several processes", launcher, environment)
+      _refuse(launcher.index, "are", launcher, environment)
   indexed = Several(
     "an indexed job", (), instead="set JAX_COORDINATOR_ADDRESS, to pod 0, and JAX_NUM_PROCESSES"
   )
   for name in _UNCOUNTED:
     if environment.get(name) and not is_counted:
-      _refuse(name, "may be one of several processes", indexed, environment)
+      _refuse(name, "may be", indexed, environment)
 
 
 def _number(name: str, environment: Mapping[str, str]) -> int:
@@ -158,8 +158,8 @@ def _number(name: str, environment: Mapping[str, str]) -> int:
   return int(last) if last.isascii() and last.isdigit() else -1
 
 
-def _refuse(name: str, what: str, launcher: Several, environment: Mapping[str, str]) -> None:
+def _refuse(name: str, are: str, launcher: Several, environment: Mapping[str, str]) -> None:
   raise UsageError(
-    f"{name}={shown(environment[name])} ({launcher.name}): this process {what}, and has not joined them:"
-    f" {launcher.instead}; or give --num_processes=1 to run it alone, in a folder of its own"
+    f"{name}={shown(environment[name])} ({launcher.name}): there {are} several processes or nodes, and this process has"
+    f" not joined the others: {launcher.instead}; or give --num_processes=1 to run it alone, in a folder of its own"
   )
