@@ -78,7 +78,7 @@ BUDGETS = {
   "serving": 1_450,
   "export": 470,
   "t5x": 430,
-  "commands": 4_250,
+  "commands": 4_260,
   "cli": 160,
   "launch": 1_320,
 }
