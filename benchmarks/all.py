@@ -15,8 +15,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 _SHARED = (
-  "all", "captions", "common", "decoding_peer", "photographs", "report", "t5x_train_step", "torch_train_step", "turns",
-  "xmcap_train_step",
+  "all", "captions", "common", "costs", "decoding_peer", "photographs", "report", "t5x_train_step",
+  "torch_train_step", "turns", "xmcap_train_step",
 )  # fmt: skip
 """Modules of this folder that are no benchmark of their own."""
 

@@ -76,9 +76,9 @@ def test_launch_local_sets_coordinator_variables(tmp_path):
   assert first["coordinator_address"].startswith("127.0.0.1:")
 
 
-def test_launch_local_single_process_has_no_coordinator_variables(tmp_path):
+def test_launch_local_single_process_joins_no_cluster(tmp_path):
   local.run(_child(tmp_path, ""), processes=1)
-  assert (tmp_path / "start-0-0").read_text() == "{}"
+  assert eval((tmp_path / "start-0-0").read_text()) == {"num_processes": "1"}
 
 
 def test_launch_local_devices_are_appended_to_xla_flags(tmp_path, capsys, monkeypatch):

@@ -164,6 +164,20 @@ def test_plan_text_names_topology_and_estimate(planned):
   assert "the run, if all targets were the longest" in of_three and "estimated  " not in of_three
 
 
+def test_plan_with_a_price_has_what_the_corpus_takes(monkeypatch):
+  pytest.importorskip("libtpu")
+  monkeypatch.setattr(step, "lower", _lowered)
+  options = [
+    *(f"--gin.{binding}" for binding in _SMALL),
+    "--topology=v4-128",
+    "--price=2",
+    "--core_price=0.05",
+  ]
+  files = ("--gin_file=data/coco35l.gin", "--gin.CaptionStream.target_lengths=(8,)")
+  out = _plan(*options, *files).succeeded("cost at 2 per chip-hour", "a checkpoint's parameters").out
+  assert "building COCO-35L, estimated" in out and "cost at 0.05 per core-hour" in out
+
+
 def test_plan_smallest_slice_that_fits(planned):
   document, text = planned
   # One host has four chips; 64 pictures are split evenly over two pairs of them.
@@ -191,6 +205,9 @@ def test_plan_rows_by_host(planned):
     (["--topology=v4-128", "--gin.BATCH_SIZE=32"], "32 pictures cannot be split evenly over data x fsdp = 64 devices"),
     (["--topology=v4-127"], "no v4 slice has 127 TensorCores"),
     (["--topology=v4-8", "--gin_file=runs/pretrain_tags.gin"], "only a run on @CaptionStream() can be planned"),
+    (["--topology=v4-128", "--core_price=1"], "--core_price goes with --price"),
+    (["--topology=v4-128", "--price=nan"], "--price=nan: give the price of an hour"),
+    (["--topology=v4-128", "--price=1", "--core_price=-1"], "--core_price=-1: give the price"),
     (["--search"], "--search plans a run on chips: give --topology too"),
     ([], "give --params, or --topology"),
   ],

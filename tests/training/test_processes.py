@@ -110,7 +110,8 @@ def launched(corpus, folder, count, *flags, restart=0, devices=None):
   command = [sys.executable, "-m", "xmcap.cli", "launch", "local", *places,
              f"--restart={restart}", "--", "train", *FLAGS, *flags, f"--gin.DATA_DIR={corpus}",
              f"--gin.MODEL_DIR={folder}"]  # fmt: skip
-  environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # the gin files import modules of the tests
+  # The gin files import modules of the tests. Nothing listens at the proxy, which no process is to ask.
+  environment = {**os.environ, "PYTHONPATH": str(ROOT), "http_proxy": "http://127.0.0.1:9"}
   if count > 1:
     # Process 0 alone would find what it has compiled, and wait for the others longer than gloo does.
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)

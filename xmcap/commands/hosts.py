@@ -9,7 +9,9 @@ from xmcap.files import outputs
 
 def add(command) -> None:
   """Adds the options that identify this process."""
-  group = command.add_argument_group("several processes", "Detected on TPU VMs, GKE and SLURM.")
+  group = command.add_argument_group(
+    "several processes", "Detected on TPU VMs, GKE, SLURM and more: docs/pods.md."
+  )
   base.text(group, "--coordinator_address", "HOST:PORT", "address of process 0 that all can reach")
   base.text(group, "--num_processes", "N", "number of processes", type=int)
   base.text(group, "--process_id", "I", "number of this process, from 0", type=int)

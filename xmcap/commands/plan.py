@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -28,7 +29,9 @@ def add(commands) -> None:
   base.flag(command, "--search", "plan every sensible mesh, and rank those that fit")
   base.text(command, "--captions_per_image", "K,K", captions)
   base.flag(command, "--decode", "plan the decoding of an evaluation instead of a step")
-  base.text(command, "--price", "X", "price per chip-hour, to print the cost of the run", type=float)
+  price = "price per chip-hour, to print the cost of the run, and what its corpus takes to build"
+  base.text(command, "--price", "X", price, type=float)
+  base.text(command, "--core_price", "X", "with --price: price per core-hour, of building", type=float)
   base.text(command, "--length_mix", "T:SHARE,...", mix)
   base.text(command, "--json", "FILE", "write the plan, or the plans of a search, as JSON")
 
@@ -40,7 +43,7 @@ def _plan(arguments) -> None:
   topology = topologies.parse(arguments.topology) if arguments.topology else None
   if isinstance(topology, topologies.GpuNode):
     only = "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
-    base.refuse(arguments, ("search", "decode", "price", "length_mix"), only)
+    base.refuse(arguments, ("search", "decode", "price", "core_price", "length_mix"), only)
   topologies.prepare_host()
   if not base.configure(arguments):
     return
@@ -74,7 +77,7 @@ def _check_options(arguments) -> None:
   if not arguments.gin_file:
     raise UsageError(f"xmcap plan needs gin files, such as {_EXAMPLE}")
   if not arguments.topology:
-    options = ("search", "decode", "price", "length_mix", "json")
+    options = ("search", "decode", "price", "core_price", "length_mix", "json")
     base.refuse(arguments, options, "plans a run on chips: give --topology too, such as v4-128")
     if not (arguments.params or arguments.explain):
       raise UsageError(f"xmcap plan: give --params, or --topology, such as {_EXAMPLE}")
@@ -84,10 +87,16 @@ def _check_options(arguments) -> None:
     base.refuse(arguments, ("length_mix",), "plans a training step: give it without --decode")
   if not arguments.search:
     base.refuse(arguments, ("captions_per_image",), "goes with --search")
+  if arguments.price is None or arguments.search:
+    base.refuse(arguments, ("core_price",), "goes with --price, without --search")
+  for name in ("price", "core_price"):
+    if (price := getattr(arguments, name)) is not None and not 0 <= price < math.inf:
+      raise UsageError(f"--{name}={price:g}: give the price of an hour, such as 3.22")
 
 
 def _step(arguments, topology) -> dict:
-  from xmcap.planning import host, mix, report, run, search, step, topologies
+  from xmcap.data.stream import CaptionStream
+  from xmcap.planning import corpora, host, mix, report, run, search, step, topologies
 
   shares = mix.parse(arguments.length_mix) if arguments.length_mix else None
   planned = run.of_gin(topology)
@@ -102,6 +111,9 @@ def _step(arguments, topology) -> dict:
     # Finding settings that fit is worth the compilation time: the error alone would not help.
     raise search.with_way_out(error, topology, print) from None
   print(report.text(plan, topology, arguments.price, len(lengths)), end="")
+  corpus = corpora.of_mixture(run.option(CaptionStream, "mixture"))
+  if corpus and arguments.price is not None:
+    print("\n" + corpora.building(corpus, price=arguments.core_price).text(), end="")
   mixed = mix.plan_mix(planned, topology, plan, shares, base.say) if "estimate" in plan else None
   if mixed is None:
     return plan

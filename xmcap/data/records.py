@@ -162,7 +162,7 @@ def read_tags(directory: addresses.Address) -> list[str]:
 
 def read_languages(directory: addresses.Address) -> tuple[str, ...]:
   """Reads `languages.txt`; UsageError if the folder has none, XmcapError if a line is not a language."""
-  path, codes = _listed(directory, LANGUAGES, "build the corpus with `xmcap data build folder`")
+  path, codes = _listed(directory, LANGUAGES, "build the corpus again")
   if not codes or not all(map(languages.is_known, codes)):
     raise XmcapError(f"{path}: not a list of language codes, one per line: build the corpus again")
   return tuple(languages.ordered(codes))

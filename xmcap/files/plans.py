@@ -9,7 +9,7 @@ from typing import Any
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import files, outputs
 
-_LAYOUT = 5  # version of the working folder; a build begun by an older version is restarted
+_LAYOUT = 6  # version of the working folder; a build begun by an older version is restarted
 _PLAN = "plan.json"
 WORK = ".build"
 """The working folder of a build, inside its output folder."""

@@ -110,9 +110,9 @@ def exit_code_words(code: int) -> str:
 
 
 def _commands(command: Sequence[str], processes: int, port: int) -> list[list[str]]:
-  """Returns the command of each process; a single process needs no coordinator."""
+  """Returns the command of each process; a single one does not join a cluster that the launcher runs on."""
   if processes == 1:
-    return [list(command)]
+    return [[*command, "--num_processes=1"]]
   shared = [f"--coordinator_address=127.0.0.1:{port}", f"--num_processes={processes}"]
   return [[*command, *shared, f"--process_id={index}"] for index in range(processes)]
 

@@ -161,6 +161,7 @@ def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> G
     ),
     (f"pictures that each host feeds, of a batch of {images:,}", _feeding(plan["rows_by_host"]), ""),
     row("pictures per second that each host feeds", lambda seconds: f"{busiest / seconds:,.0f}"),
+    ("GB of disk, a checkpoint's parameters", f"{4 * plan['parameters'] / 1e9:,.1f}", ""),
   )
   if plan["decodes_pictures"]:
     name = f"cores for {workers.MARGIN:g} times as many, if each decodes {workers.PER_CORE}"

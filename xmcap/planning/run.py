@@ -2,17 +2,19 @@
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gin
 import numpy as np
 
 from xmcap import configuration
+from xmcap.data.epochs import epochs
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.models.parts import IMAGE, bound_image_config
 from xmcap.models.t5 import T5Config
+from xmcap.planning import corpora
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.topologies import Topology
 from xmcap.training import run_arguments, sharding
@@ -56,7 +58,7 @@ class PlannedRun:
   Attributes:
     batch_size: captions per step, of all hosts.
     image_size, prompt_length, target_length: of `CaptionStream`.
-    total_steps: None if it depends on data that cannot be read.
+    total_steps: None if it depends on data that cannot be read, and whose size is not published.
   """
 
   objective: Any
@@ -131,11 +133,17 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
   try:
     total_steps = arguments["total_steps"]()
   except XmcapError:
-    total_steps = None
+    total_steps = _published_steps(stream["batch_size"])
   return PlannedRun(
     arguments["objective"](), arguments["optimizer"](), partitioning, variant, **stream, total_steps=total_steps,
     seed=arguments["seed"](), rng_impl=arguments["rng_impl"](),
   )  # fmt: skip
+
+
+def _published_steps(batch_size: int) -> int | None:
+  """The steps of `epochs` for a corpus of the paper, of which the size is published; None: of another corpus."""
+  corpus, count = corpora.CORPORA.get(option(CaptionStream, "mixture")), option(epochs, "count")
+  return max(1, round(count * corpus.epoch / batch_size)) if corpus and count > 0 else None
 
 
 def images_of(batch_size: int, captions_per_image: int) -> int:
@@ -158,7 +166,7 @@ def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
   return bound
 
 
-def option(kind: type, argument: str) -> Any:
+def option(kind: Callable, argument: str) -> Any:
   """The value of a configurable's argument: as bound in gin, else its default. The configurable is not called."""
   bound = gin.get_bindings(kind.__name__, resolve_references=False)
   if argument in bound:

@@ -25,7 +25,7 @@ def parsed(batch: bytes, parser: TranslationParser = COCO, first: int = 1):
   problems = Problems()
   captions, count = parser(batch, first, problems)
   assert count == len(batch.splitlines())
-  return [(*row[:2], CODES[row.language], *row[3:]) for row in captions], problems
+  return [tuple(row) for row in captions], problems
 
 
 def kinds(batch: bytes, parser: TranslationParser = COCO, **arguments) -> dict[str, list[str]]:
@@ -135,6 +135,18 @@ def test_captions_keep_zero_width_joiners():
 def test_byte_order_mark_is_accepted_at_the_start_only():
   assert kinds(b"\xef\xbb\xbf" + line(), first=1) == {"bom": ["file, line 1"]}
   assert kinds(b"\xef\xbb\xbf" + line(), first=2) == {"not_json": ["file, line 2"]}
+
+
+@pytest.mark.parametrize("language", ["quz", "yo", "pt-BR"])
+def test_translations_may_be_in_other_languages(language):
+  captions, problems = parsed(line(language=language))
+  assert captions[0][2] == language and problems.counts == {}
+
+
+@pytest.mark.parametrize(("language", "why"), [("en", "caption_tokenized"), ("iw", "did you mean 'he'")])
+def test_language_that_is_left_out_is_explained(language, why):
+  _, problems = parsed(line(language=language))
+  assert why in problems.examples["unknown_language"][0][1]
 
 
 def test_crlf_translation_lines_are_read_and_counted():

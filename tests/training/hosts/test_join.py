@@ -7,6 +7,7 @@ import threading
 import gin
 import pytest
 
+from tests.make.command import forked
 from xmcap.commands import hosts as hosts_options
 from xmcap.errors import RestartError, UsageError
 from xmcap.training.hosts import join as hosts
@@ -96,6 +97,22 @@ def test_addresses_are_host_and_port(address):
   with pytest.raises(UsageError, match="give HOST:PORT"):
     split_address(address)
   assert split_address("[::1]:80") == ("::1", 80)
+
+
+def _half_a_run(port):
+  """Process 0 of two, of which the other answers the roll call, but whose jax does not connect."""
+  other = threading.Thread(target=roll_call, args=(f"127.0.0.1:{port}", 2, 1, 60, "host1"))
+  other.start()
+  gin.bind_parameter("HostTimeouts.start", 2)
+  with hosts.joined(f"127.0.0.1:{port}", 2, 0):
+    raise AssertionError
+
+
+def test_start_ends_in_time_when_jax_does_not_connect():
+  ended = forked(_half_a_run, port := free_port(), environment={"http_proxy": "http://127.0.0.1:9"})
+  assert ended.code == 75, ended
+  line = f"it talks gRPC with process 0 at 127.0.0.1:{port}; these name a proxy: http_proxy"
+  assert ended.err.splitlines()[-1].endswith(line)
 
 
 # ---- which processes there are --------------------------------------------------------------------

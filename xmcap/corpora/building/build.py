@@ -7,22 +7,25 @@ OUT/.build has the intermediate files until the end. The bytes of OUT depend onl
 the number of processes, on kills, or on timing. OUT contains the records with TFDS's metadata, and
 
   problems.jsonl  each problem: `kind`, `where`, `what`
+  languages.txt   the languages of the captions
   NAME.json       options, inputs, counts of lines, captions and images; written last, so it marks a complete corpus
 """
 
 import abc
+import collections
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from xmcap import languages as languages_lib
 from xmcap import processes as processes_lib
 from xmcap.corpora.building import file_names
 from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
-from xmcap.data import length_batches, record_writer
+from xmcap.data import length_batches, record_writer, records
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files, plans
@@ -47,6 +50,8 @@ class CorpusBuild(abc.ABC):
   """The page that describes the parts."""
   PARTS: ClassVar[Mapping[str, file_names.ReleasePart]]
   """Field -> the published file."""
+  LANGUAGES: ClassVar[Sequence[str]] = ()
+  """The languages of the mixture NAME, if its captions may have others; (): they have no others."""
 
   @abc.abstractmethod
   def splits(self, work: BuildInProgress) -> Iterator[Split]:
@@ -84,6 +89,7 @@ class BuildReport:
     splits: split -> `lines`, `captions`, `records`, and numbers of images `listed`, `found`, `missing`, `broken`.
     held: whether the folder already had the corpus.
     what: what the inputs are called.
+    others: language -> captions, of languages that the corpus has and its mixture `mixture` has not.
   """
 
   out: pathlib.Path
@@ -91,6 +97,8 @@ class BuildReport:
   problems: Problems
   held: bool = False
   what: str = "release"
+  mixture: str = ""
+  others: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
   def summary(self) -> str:
     """Returns lines of text: the splits, then each kind of problem that occurred."""
@@ -100,6 +108,12 @@ class BuildReport:
         f"{split}: {counts['records']:,} records with {counts['captions']:,} captions, from {counts['lines']:,} lines; "
         f"of {counts['listed']:,} pictures {counts['found']:,} found, {counts['missing']:,} missing, "
         f"{counts['broken']:,} broken"
+      )
+    if self.others:
+      named = ", ".join(f"{language} ({count:,} captions)" for language, count in self.others.items())
+      lines.append(
+        f"the mixture {self.mixture} is without {named}: to train on all languages of this folder, give"
+        " --gin_file=data/folder.gin after the gin file of the run"
       )
     if self.problems.counts:
       lines += [f"problems, listed in {self.out / 'problems.jsonl'}:", self.problems.summary()]
@@ -137,11 +151,12 @@ def build(
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     stopped: XmcapError | None = None
     counts: dict[str, dict[str, int]] = {}
+    languages: collections.Counter[str] = collections.Counter()
     with files.whole(out / "problems.jsonl") as listed:
       problems = Problems(options.on_bad, listed)
       work = BuildInProgress(work_dir, options, cores, problems, say)
       try:
-        counts = _write(corpus, out, work)
+        counts = _write(corpus, out, work, languages)
       except XmcapError as error:
         if not problems.counts:
           raise
@@ -149,18 +164,28 @@ def build(
     if stopped is not None:
       raise stopped
     troubles = {"problems": problems.counts, "first_problems": problems.examples}
-    return {"splits": counts, **troubles, **corpus.recognised(work)}
+    by_language = {language: languages[language] for language in languages_lib.ordered(languages)}
+    if by_language:
+      files.write_text(out / records.LANGUAGES, "".join(f"{language}\n" for language in by_language))
+    return {"splits": counts, "languages": by_language, **troubles, **corpus.recognised(work)}
 
   about, existed = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
     length_batches.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
-  return BuildReport(out, about["splits"], problems, existed, corpus.WHAT)
+  others = {
+    language: count
+    for language, count in about["languages"].items()
+    if corpus.LANGUAGES and language not in corpus.LANGUAGES
+  }
+  return BuildReport(out, about["splits"], problems, existed, corpus.WHAT, corpus.NAME, others)
 
 
-def _write(corpus: CorpusBuild, out: pathlib.Path, work: BuildInProgress) -> dict[str, dict[str, int]]:
-  """Writes all splits; returns their counts."""
+def _write(
+  corpus: CorpusBuild, out: pathlib.Path, work: BuildInProgress, languages: collections.Counter[str]
+) -> dict[str, dict[str, int]]:
+  """Writes all splits; returns their counts, and adds those of captions to `languages`."""
   written, counts = [], {}
   # A list, so that an unreadable release is found before hours of writing.
   for split in list(corpus.splits(work)):
@@ -174,8 +199,8 @@ def _write(corpus: CorpusBuild, out: pathlib.Path, work: BuildInProgress) -> dic
       progress=Progress(work.say, f"{split.name}: records", split.count),
       finished=work.folder,
     )
-    records = sum(of_split.shard_lengths)
-    if not records:
+    written_records = sum(of_split.shard_lengths)
+    if not written_records:
       split.collect(work.problems)
       said = work.problems.in_brief()
       if not counts:
@@ -184,8 +209,13 @@ def _write(corpus: CorpusBuild, out: pathlib.Path, work: BuildInProgress) -> dic
         f"the split '{split.name}' has no records: {split.count:,} pictures were searched for in "
         f"{split.pictures.searched}: {said or 'no line of captions can be used'}"
       )
-    tally = split.collect(work.problems)
-    counts[split.name] = {"lines": split.lines, "records": records, **{name: tally[name] for name in _COUNTS}}
+    tally, captions = split.collect(work.problems)
+    languages.update(captions)
+    counts[split.name] = {
+      "lines": split.lines,
+      "records": written_records,
+      **{name: tally[name] for name in _COUNTS},
+    }
     written.append(of_split)
   about = {"version": corpus.VERSION, "description": corpus.DESCRIPTION, "homepage": corpus.HOMEPAGE}
   record_writer.write_metadata(out, written, dataset=corpus.NAME, **about)

@@ -47,9 +47,9 @@ def find(folder: pathlib.Path, parts: Mapping[str, ReleasePart]) -> dict[str, pa
   return paths
 
 
-def _translations(name: str) -> ReleasePart:
+def _translations(name: str, optional: bool = False) -> ReleasePart:
   names = [f"{name}{end}" for end in (".jsonl.bz2", ".jsonl.gz", ".jsonl")]
-  return ReleasePart(names, f"{name}.jsonl, or .bz2 or .gz", url=f"{_CROSSMODAL}/{names[0]}")
+  return ReleasePart(names, f"{name}.jsonl, or .bz2 or .gz", optional, url=f"{_CROSSMODAL}/{names[0]}")
 
 
 def _coco_images(name: str) -> ReleasePart:
@@ -57,8 +57,8 @@ def _coco_images(name: str) -> ReleasePart:
   return ReleasePart([f"{name}.zip", name], f"{name}, a folder or the zip file", url=url)
 
 
-def _tsv(split: str, name: str, text: str) -> ReleasePart:
-  return ReleasePart([f"{split}_{name}", f"{split}-{name}", name], text)
+def _tsv(split: str, name: str, text: str, optional: bool = False) -> ReleasePart:
+  return ReleasePart([f"{split}_{name}", f"{split}-{name}", name], text, optional)
 
 
 COCO35L: Mapping[str, ReleasePart] = {
@@ -74,13 +74,13 @@ COCO35L: Mapping[str, ReleasePart] = {
 }
 CC3M35L: Mapping[str, ReleasePart] = {
   "train_captions": _translations("cc3m_mt_train"),
-  "dev_captions": _translations("cc3m_mt_dev"),
+  "dev_captions": _translations("cc3m_mt_dev", optional=True),
   "train_tsv": _tsv("Train", "GCC-training.tsv", "the training TSV (caption, URL)"),
-  "dev_tsv": _tsv("Validation", "GCC-1.1.0-Validation.tsv", "the validation TSV"),
+  "dev_tsv": _tsv("Validation", "GCC-1.1.0-Validation.tsv", "the validation TSV", optional=True),
   "train_images": ReleasePart(
     ["train_images"], "training pictures: img2dataset's output, or a folder or archive"
   ),
-  "dev_images": ReleasePart(["dev_images"], "validation pictures"),
+  "dev_images": ReleasePart(["dev_images"], "validation pictures", optional=True),
   "train_keys": ReleasePart(
     ["train_keys.tsv"], "for pictures with other file names: rec_num or URL, tab, file", optional=True
   ),

@@ -31,11 +31,11 @@ _PACKED_TO = 10  # approximate compression ratio
 
 
 class CaptionRow(NamedTuple):
-  """A caption: position of its image, number there, indices into LANGUAGES and SOURCES, line in the file, text."""
+  """A caption: position of its image, number there, language, index into SOURCES, line in the file, text."""
 
   picture: int
   number: int
-  language: int
+  language: str
   source: int
   line: int
   text: str

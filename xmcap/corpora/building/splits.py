@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from xmcap import languages
 from xmcap.corpora.building import image_check
 from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
@@ -19,7 +18,6 @@ from xmcap.data.records import SOURCES, Caption, Record
 from xmcap.errors import XmcapError
 from xmcap.files import files
 
-_CODES = tuple(languages.LANGUAGES)
 _HUMAN = SOURCES.index("human")
 _WANTED = msgspec.json.Decoder(list[Wanted])
 
@@ -61,6 +59,7 @@ class Split:
     """Makes the records of a shard."""
     problems = Problems(self.options.on_bad)
     tally: collections.Counter[str] = collections.Counter()
+    languages: collections.Counter[str] = collections.Counter()
     images = self.wanted(shard)
     self._add_captions(self.places(shard), images, problems)
     for entry in images:
@@ -70,21 +69,25 @@ class Split:
         problems.add("no_captions", entry.key)
       elif image:
         tally["captions"] += len(entry.captions)
+        languages.update(caption.language for caption in entry.captions)
         yield Record(entry.key, image, entry.captions, entry.tags, entry.locale, entry.tags_by_language)
-    result = {"tally": tally, "problems": problems.listed}
+    result = {"tally": tally, "languages": languages, "problems": problems.listed}
     files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
 
-  def collect(self, problems: Problems) -> collections.Counter[str]:
+  def collect(self, problems: Problems) -> tuple[collections.Counter[str], collections.Counter[str]]:
     """Adds the problems of all shards, which must be made, to `problems`.
 
-    Returns the number of captions, and of images `listed`, `found`, `missing` and `broken`.
+    Returns the number of captions, and of images `listed`, `found`, `missing` and `broken`; and the number of captions
+    in each language.
     """
     tally: collections.Counter[str] = collections.Counter()
+    languages: collections.Counter[str] = collections.Counter()
     for shard in range(self.shards):
       result = json.loads(_path(self.folder, self.name, shard, "result").read_bytes())
       tally.update(result["tally"])
+      languages.update(result["languages"])
       problems.extend(result["problems"])
-    return tally
+    return tally, languages
 
   def _add_captions(self, places: range, images: list[Wanted], problems: Problems) -> None:
     if self.captions is None:
@@ -94,9 +97,9 @@ class Split:
       entry = images[row.picture - places.start]
       if row[:3] != last:
         last = row[:3]
-        entry.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
+        entry.captions.append(Caption(row.language, row.text, "", SOURCES[row.source]))
       elif row.source != _HUMAN:  # English is in the lines of all languages
-        detail = f"{entry.key}, caption {row.number}, {_CODES[row.language]}"
+        detail = f"{entry.key}, caption {row.number}, {row.language}"
         problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", detail)
 
   def _image(self, entry: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:

@@ -74,8 +74,6 @@ class Folder(build.CorpusBuild):
     )
     if not names:
       raise XmcapError(f"{self.captions}: none of its pictures can be used{_seen(work)}")
-    # Stored beside the records, because the languages may be outside the table.
-    files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{language}\n" for language in counts))
     for name in names:
       yield splits.write(work, name, staging.wanted(work, name), images, lines)
 

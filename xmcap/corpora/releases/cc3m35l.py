@@ -2,13 +2,15 @@
 
 Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.1. `rec_num` in a line of captions is the line number of the
 published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Images are
-found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead.
+found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead. The captions may be one's own
+translations, into any languages; without the files of dev there is no split `validation`.
 """
 
 import dataclasses
 import pathlib
 from collections.abc import Iterator
 
+from xmcap import languages
 from xmcap.corpora.building import build, file_names, splits
 from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
@@ -32,21 +34,34 @@ class Cc3m35l(build.CorpusBuild):
   DESCRIPTION = (
     "Conceptual Captions with captions in 35 languages, 34 by machine translation; one record an image."
   )
+  LANGUAGES = languages.TRAINED
   PARTS = file_names.CC3M35L
   train_captions: pathlib.Path
-  dev_captions: pathlib.Path
   train_tsv: pathlib.Path
-  dev_tsv: pathlib.Path
   train_images: pathlib.Path
-  dev_images: pathlib.Path
   train_keys: pathlib.Path | None = None
+  dev_captions: pathlib.Path | None = None
+  dev_tsv: pathlib.Path | None = None
+  dev_images: pathlib.Path | None = None
   dev_keys: pathlib.Path | None = None
+
+  def __post_init__(self):
+    paths = self.paths()
+    dev = ("dev_captions", "dev_tsv", "dev_images")
+    if any(map(paths.get, (*dev, "dev_keys"))) and (absent := [name for name in dev if not paths[name]]):
+      here = ", ".join(str(path) for name, path in paths.items() if path and name.startswith("dev_"))
+      raise UsageError(
+        f"{here}: of dev, {', '.join(absent)} is missing: give it too; or, for a corpus without validation, move the"
+        " files of dev elsewhere"
+      )
 
   def splits(self, work: BuildInProgress) -> Iterator[Split]:
     for name, captions, tsv, images, keys in (
       ("train", self.train_captions, self.train_tsv, self.train_images, self.train_keys),
       ("validation", self.dev_captions, self.dev_tsv, self.dev_images, self.dev_keys),
     ):
+      if captions is None or tsv is None or images is None:
+        continue
       pictures = ImageSearch.search(work, [images], key_map=keys, name=f"pictures-{name}")
       split = splits.write(work, name, read_tsv(tsv), pictures)
       spilled = spill(work, name, captions, Cc3mParser(captions.name, split.count))
@@ -58,7 +73,9 @@ def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
 
   UsageError if the file is missing or too long, or its first line has no URL.
   """
-  no_list = f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published"
+  no_list = (
+    f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published, without a line of column names"
+  )
   number = 0
   try:
     with open(path, "rb") as file:

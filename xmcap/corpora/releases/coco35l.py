@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from xmcap import languages
 from xmcap.corpora.building import build, file_names, splits
 from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
@@ -47,6 +48,7 @@ class Coco35l(build.CorpusBuild):
 
   NAME = "coco_35l"
   DESCRIPTION = "MSCOCO 2014 with captions in 35 languages, 34 by machine translation; one record an image."
+  LANGUAGES = languages.TRAINED
   PARTS = file_names.COCO35L
   train_captions: pathlib.Path
   dev_captions: pathlib.Path

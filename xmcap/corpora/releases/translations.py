@@ -1,11 +1,13 @@
 """Parses and checks lines of captions of COCO-35L and CC3M-35L.
 
 A line is a JSON object with an id (`image_id` or `rec_num`), `trg_lang`, `caption_tokenized` (English, the same in the
-lines of all languages) and `translation_tokenized`; other fields are ignored.
+lines of all languages) and `translation_tokenized`; other fields are ignored. The released files have 34 languages;
+one's own may have any, by its BCP-47 tag.
 """
 
 import abc
 import dataclasses
+import functools
 import io
 import re
 from collections.abc import Mapping
@@ -19,9 +21,7 @@ from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.spill import CaptionRow
 from xmcap.data.records import SOURCES
 
-# English is excluded: a translation into it would duplicate the original.
-_TARGETS = {language: number for number, language in enumerate(languages.LANGUAGES) if language != "en"}
-ENGLISH = tuple(languages.LANGUAGES).index("en")
+ENGLISH = "en"
 HUMAN, MT = SOURCES.index("human"), SOURCES.index("mt")
 LEFT_OUT = -1
 """The position of images that are left out on purpose, with their captions."""
@@ -44,6 +44,14 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
   caption_tokenized: str
   translation_tokenized: str
   id: int | str = msgspec.field(name="rec_num")
+
+
+@functools.lru_cache(maxsize=4096)
+def _target(name: str) -> tuple[str | None, str]:
+  """Returns the language of a translation; or None, and why it is none."""
+  if name == ENGLISH:  # it would duplicate the original
+    return None, "English is in caption_tokenized"
+  return (name, "") if languages.is_known(name) else (None, languages.unknown(name).partition(" The 36")[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,9 +88,9 @@ class TranslationParser(abc.ABC):
       if row.id not in places:
         places[row.id] = self.find(row.id)
       place = places[row.id]
-      language = _TARGETS.get(row.trg_lang)
+      language, why = _target(row.trg_lang)
       if language is None:
-        problems.add("unknown_language", where, repr(row.trg_lang)[:40])
+        problems.add("unknown_language", where, why)
       elif place is None:
         problems.add("unknown_id", where, repr(row.id)[:40])
       if place is None or place[0] == LEFT_OUT:

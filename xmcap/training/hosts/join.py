@@ -12,6 +12,7 @@ import math
 import os
 import re
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +25,9 @@ from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.files import refusals
 from xmcap.files.bucket_paths import epath
-from xmcap.training.hosts import cluster, watch
+from xmcap.training.hosts import cluster, proxies, watch
 from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
-from xmcap.training.hosts.roll_call import roll_call
+from xmcap.training.hosts.roll_call import roll_call, split_address
 
 # jax would end a process without naming the lost host, so its timeout is later than ours.
 _JAX_LATER = 12
@@ -208,12 +209,22 @@ def _joined(
   names = roll_call(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
   )
+  proxies.go_past(split_address(process.coordinator_address)[0], "no_grpc_proxy")
   jax.config.update("jax_enable_preemption_service", preemption)
-  jax.distributed.initialize(
-    **dataclasses.asdict(process),
-    cluster_detection_method="deactivate",
-    heartbeat_timeout_seconds=int(timeouts.lost) + _JAX_LATER,
-  )
+  jax.config.update("jax_check_proxy_envs", False)  # its warning, that they may hang a start
+  # After its own timeout, jax would abort the process.
+  overdue = threading.Timer(timeouts.start, _end_overdue, (process, timeouts.start))
+  overdue.daemon = True
+  overdue.start()
+  try:
+    jax.distributed.initialize(
+      **dataclasses.asdict(process),
+      cluster_detection_method="deactivate",
+      initialization_timeout=int(timeouts.start) + _JAX_LATER,
+      heartbeat_timeout_seconds=int(timeouts.lost) + _JAX_LATER,
+    )
+  finally:
+    overdue.cancel()
   if process.process_id == 0:
     logging.info("%d processes: %s", process.num_processes, ", ".join(names))
   _current = hosts = Hosts(names, process.process_id, timeouts, own_watch)
@@ -235,6 +246,17 @@ def _joined(
     if failure is error:
       raise
     raise failure from error
+
+
+def _end_overdue(process: cluster.ClusterProcess, seconds: float) -> None:
+  """Ends this process, which all others could reach but whose jax has not connected."""
+  names = proxies.proxies()
+  proxy = f"; these name a proxy: {', '.join(names)}" if names else ""
+  watch.end(
+    RestartError.exit_code,
+    f"process {process.process_id}: all processes are there, but jax has not connected them for {seconds:g} s: it talks"
+    f" gRPC with process 0 at {process.coordinator_address}{proxy}",
+  )
 
 
 def as_lost(error: BaseException) -> RestartError | None:
