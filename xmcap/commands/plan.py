@@ -30,7 +30,8 @@ def add(commands) -> None:
   base.flag(command, "--decode", "plan the decoding of an evaluation instead of a step")
   base.text(command, "--price", "X", "price per chip-hour, to print the cost of the run", type=float)
   base.text(command, "--length_mix", "T:SHARE,...", mix)
-  base.text(command, "--json", "FILE", "write the plan, or the plans of a search, as JSON")
+  plans = "write the plan, or the plans of a search, as JSON"
+  base.text(command, "--json", "FILE", plans, endings=(".json",))
 
 
 def _plan(arguments) -> None:

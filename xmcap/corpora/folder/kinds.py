@@ -9,8 +9,7 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.corpora.folder import split_choice
-from xmcap.data import image_formats
-from xmcap.reading import archives
+from xmcap.reading import archives, image_formats
 
 WORDS = "words"
 LOST = "question marks"
