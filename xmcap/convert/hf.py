@@ -160,7 +160,8 @@ def _open_vit(
   if processor:
     how = hf_image_processors.check_size(processor, config.image_size, family.resize, processor_where)
     side = f"{config.image_size} x {config.image_size}"
-    notes.append(f"pictures are stretched to {side} by a bilinear filter; its processor: {how}")
+    if how:
+      notes.append(f"pictures are stretched to {side} by a bilinear filter, not as its processor does: {how}")
   return WeightSource(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)
 
 

@@ -57,9 +57,9 @@ def normalization(
 
 
 def check_size(settings: Mapping[str, Any], image_size: int, usual: str, where: str) -> str:
-  """Returns what a processor does to make images square, in words; UsageError if it makes another size of them.
+  """Returns how a processor makes images square, in words; "" if it stretches them by a bilinear filter.
 
-  Arguments as for `resize`.
+  Arguments as for `resize`. UsageError if it makes another size of them, or does not resize.
   """
   if not _does(settings, "do_resize", where):
     raise UsageError(f"{where}: do_resize is false: xmcap always does it")
@@ -70,6 +70,8 @@ def check_size(settings: Mapping[str, Any], image_size: int, usual: str, where: 
     raise UsageError(
       f"{where}: pictures of {side} x {side}, and {CONFIG} has image_size {image_size}: fetch both again"
     )
+  if side and not cropped and _filter(settings, usual) == 2:
+    return ""
   steps = f"size {shown(str(size), 60)}" + (f", crop_size {shown(str(crop), 60)}" if cropped else "")
   return f"{steps}, resample {_filter(settings, usual)}"
 
