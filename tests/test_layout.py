@@ -72,7 +72,7 @@ BUDGETS = {
   "published": 710,
   "corpora": 8_740,
   "families": 4_200,
-  "convert": 3_310,
+  "convert": 3_320,
   "dry_run": 620,
   "planning": 1_780,
   "serving": 1_450,
