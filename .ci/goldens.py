@@ -59,7 +59,46 @@ def coco_eval_cap() -> None:
   )
 
 
-ROOMS = {"scoring": (coco_eval_cap,)}
+def schedules() -> None:
+  """transformers' learning rates, by step, with the arguments of its functions; and TensorFlow's moving average."""
+  import tensorflow as tf
+  import torch
+  import transformers
+
+  def rates(make: Any, **arguments: Any) -> dict[str, Any]:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    (rate,) = getattr(transformers, make)(optimizer, **arguments).lr_lambdas
+    return {"arguments": arguments, "rates": [rate(step) for step in range(21)]}
+
+  cosine, wsd = "get_cosine_with_min_lr_schedule_with_warmup", "get_wsd_schedule"
+  count, weights = tf.Variable(0), tf.Variable(1.0)
+  moving = tf.train.ExponentialMovingAverage(0.5, num_updates=count)
+  moving.apply([weights])
+  values, averages = [(-1.0) ** step * step for step in range(12)], []
+  for step, value in enumerate(values):
+    count.assign(step)
+    weights.assign(value)
+    moving.apply([weights])
+    averages.append(float(moving.average(weights)))
+  length = {"num_warmup_steps": 4, "num_training_steps": 20}
+  _write(
+    "training",
+    "schedules",
+    ("transformers", "torch", "tensorflow"),
+    {
+      "get_cosine_schedule_with_warmup": rates("get_cosine_schedule_with_warmup", **length),
+      cosine: rates(cosine, **length, min_lr_rate=0.1),
+      wsd: [
+        rates(wsd, **length, num_decay_steps=8, decay_type=shape, min_lr_ratio=ratio)
+        for shape in ("linear", "cosine", "1-sqrt")
+        for ratio in (0.0, 0.1)
+      ],
+      "ExponentialMovingAverage": {"decay": 0.5, "first": 1.0, "values": values, "averages": averages},
+    },
+  )
+
+
+ROOMS = {"scoring": (coco_eval_cap,), "training": (schedules,)}
 
 if __name__ == "__main__":
   if not sys.argv[1:] or not ROOMS.keys() >= {*sys.argv[1:]}:

@@ -201,6 +201,9 @@ def test_dry_run_refuses_other_data_on_resume(corpus, trained, run):
     ([NO_EVALUATORS, "--gin.MODEL_DIR="], "model folder", ["MODEL_DIR is empty: give the path of a folder"], 2),
     (["--gin.EVALUATORS=[@NotANumber()]"], "evaluator 1 (NotANumber)", ["cider of th is nan"], 1),
     (["--gin.CheckpointPolicy.best_metric='bleu'"], "best checkpoint", ["'bleu'", "validation/loss"], 2),
+    ([NO_EVALUATORS, "--gin.EMA_DECAY=2"], "model", ["Optimizer.ema_decay (EMA_DECAY) is 2: give a number"], 2),
+    ([NO_EVALUATORS, "--gin.Optimizer.schedule=@WarmupStableDecay()", "--gin.WarmupStableDecay.decay=999999"], "steps",
+     ["WarmupStableDecay.decay (999,999): too long for the run of"], 2),
   ],
 )  # fmt: skip
 def test_dry_run_reports_an_invalid_setting(corpus, run, quick, options, name, words, code):

@@ -53,7 +53,7 @@ class Guesses:
 def run_of(step, said):
   progress = types.SimpleNamespace(beside=lambda *what: None)
   return types.SimpleNamespace(
-    step=step, total_steps=10, state=types.SimpleNamespace(params=None), say=said.append, progress=progress,
+    step=step, total_steps=10, state=types.SimpleNamespace(weights=None), say=said.append, progress=progress,
     every=lambda steps: step == 10 or step % steps == 0,
   )  # fmt: skip
 

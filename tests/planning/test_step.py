@@ -114,6 +114,17 @@ def test_plan_adds_up_what_the_compiler_says(made_up):
   assert document["estimate"]["schedule_seconds"] == pytest.approx(5e6 / 1.05e9)
 
 
+def test_plan_counts_an_ema_as_one_more_copy_of_the_weights(made_up, monkeypatch, tmp_path):
+  monkeypatch.setattr(step, "lower", _lowered)
+  options = [*(f"--gin.{binding}" for binding in _SMALL), "--topology=v4-128", "--gin.EMA_DECAY=0.999"]
+  printed = _plan(*options, f"--json={tmp_path / 'plan.json'}").succeeded("EMA").out
+  gin.clear_config()
+  memory, without = json.loads((tmp_path / "plan.json").read_text())["memory"], made_up[0]["memory"]
+  assert "EMA" in printed and "EMA" not in made_up[1]
+  count = 4  # bytes of the number of updates
+  assert memory["EMA"] == memory["parameters"] + count and memory["optimizer"] == without["optimizer"]
+
+
 def test_plan_parameter_memory_is_sharded(planned):
   document, _ = planned
   # Four bytes each, cut over fsdp 8 x model 2, and over data 4 where that leaves whole tiles.

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import random
@@ -27,7 +28,7 @@ from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.goodput import KINDS
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Start
-from xmcap.training.schedule import ConstantThenRsqrt
+from xmcap.training.schedule import ConstantThenRsqrt, WarmupCosine
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
 
@@ -121,6 +122,20 @@ def test_resume_to_more_steps_is_bit_for_bit(tmp_path, undisturbed):
   resumed, _ = run(tmp_path, 20, ToyStream(on_batch=seen.append))
   assert seen[0] == 13
   assert_same(resumed.state, undisturbed)
+
+
+def test_more_steps_change_the_rate_of_a_schedule_and_that_is_said(tmp_path):
+  cosine = dataclasses.replace(OPTIMIZER, schedule=WarmupCosine(0.01))
+  run(tmp_path, 4, optimizer=cosine)
+  _, lines = run(tmp_path, 8, optimizer=cosine)
+  assert (
+    "the run had 4 steps, and now has 8: by its schedule the learning rate goes on at 0.005 instead of 0"
+    in lines
+  )
+  _, lines = run(tmp_path, 8, optimizer=cosine)
+  assert not any("the run had" in line for line in lines)
+  with pytest.raises(UsageError, match="too long for the run of 8 steps"):
+    run(tmp_path, 8, optimizer=dataclasses.replace(OPTIMIZER, schedule=WarmupCosine(0.01, warmup_steps=8)))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,7 +1,16 @@
+import json
+import pathlib
+
+import numpy as np
+import optax
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.schedule import ConstantThenRsqrt, WarmupThenHalving
+from xmcap.training.schedule import ConstantThenRsqrt, WarmupCosine, WarmupStableDecay, WarmupThenHalving
+
+GOLDENS = json.loads((pathlib.Path(__file__).parent / "goldens/schedules.json").read_text())
+"""The rates of transformers' schedules at the steps 0 to 20 of 20; `.ci/goldens.py` says how they are made."""
+COSINE, COSINE_TO = "get_cosine_schedule_with_warmup", "get_cosine_with_min_lr_schedule_with_warmup"
 
 
 def test_constant_then_rsqrt():
@@ -38,3 +47,65 @@ def test_warm_up_then_halving():
   assert float(WarmupThenHalving(2.0, 0, 10)(0, 1)) == 2
   with pytest.raises(UsageError, match="halve_every=0.*give a learning_rate"):
     WarmupThenHalving(halve_every=0)
+
+
+def rates(schedule, total=20):
+  return [float(schedule(step, total)) for step in range(total + 1)]
+
+
+@pytest.mark.parametrize("name, ratio", [(COSINE, 0.0), (COSINE_TO, 0.1)])
+def test_warmup_cosine_equals_transformers_5_23_and_optax(name, ratio):
+  made = rates(WarmupCosine(learning_rate=1.0, warmup_steps=4, final_ratio=ratio))
+  np.testing.assert_allclose(made, GOLDENS[name]["rates"], atol=1e-6)
+  of_optax = optax.warmup_cosine_decay_schedule(0.0, 1.0, 4, 20, ratio)
+  np.testing.assert_allclose(made, [of_optax(step) for step in range(21)], atol=1e-6)
+
+
+@pytest.mark.parametrize("golden", GOLDENS["get_wsd_schedule"])
+@pytest.mark.parametrize("decay", [8, 0.4])
+def test_warmup_stable_decay_equals_transformers_5_23(golden, decay):
+  arguments = golden["arguments"]
+  shape, ratio = arguments["decay_type"], arguments["min_lr_ratio"]
+  made = rates(WarmupStableDecay(1.0, 4, decay, shape, ratio))
+  # transformers begins the warm-up at the final rate.
+  first = 4 if ratio else 0
+  np.testing.assert_allclose(made[first:], golden["rates"][first:], atol=1e-6)
+  assert made[0] == 0
+
+
+def test_warmup_stable_decay_equals_optaxs_joined_lines():
+  lines = [
+    optax.linear_schedule(0, 3e-4, 4),
+    optax.constant_schedule(3e-4),
+    optax.linear_schedule(3e-4, 0, 8),
+  ]
+  joined = optax.join_schedules(lines, [4, 12])
+  made = rates(WarmupStableDecay(3e-4, 4, 8))
+  np.testing.assert_allclose(made, [joined(step) for step in range(21)], rtol=1e-6)
+
+
+def test_schedules_without_warmup_begin_at_the_peak_and_without_decay_stay_there():
+  assert rates(WarmupCosine(0.5))[0] == 0.5
+  assert rates(WarmupStableDecay(0.5, decay=0)) == [0.5] * 21
+  # A run of a few steps still decays.
+  assert rates(WarmupStableDecay(0.5, decay=0.01), 3) == [0.5, 0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize(
+  "make, message",
+  [(lambda: WarmupCosine(learning_rate=-1), "WarmupCosine.learning_rate is -1: give a number of at least 0"),
+   (lambda: WarmupCosine(learning_rate=float("nan")), "learning_rate is nan"),
+   (lambda: WarmupCosine(warmup_steps="many"), "warmup_steps is 'many'"),
+   (lambda: ConstantThenRsqrt(constant_steps="many"), "ConstantThenRsqrt.constant_steps is 'many'"),
+   (lambda: WarmupCosine(final_ratio=1.5), "final_ratio is 1.5: give a number from 0 to 1"),
+   (lambda: WarmupStableDecay(decay=-2), "WarmupStableDecay.decay is -2"),
+   (lambda: WarmupStableDecay(decay=1000.0), "decay is 1000.0: give a whole number of steps"),
+   (lambda: WarmupStableDecay(decay=None), "decay is None"),
+   (lambda: WarmupStableDecay(shape="square"), "shape is 'square': give one of linear, cosine, 1-sqrt"),
+   (lambda: WarmupCosine(warmup_steps=20)(0, 20), r"Cosine.warmup_steps \(20\): too long for the run of 20 steps"),
+   (lambda: WarmupStableDecay(1, 5, 16)(0, 20), r"\(5\) and .*decay \(16\): too long for the run of 20"),
+   (lambda: WarmupStableDecay(decay=21)(0, 20), r"^WarmupStableDecay.decay \(21\): too long for the run")],
+)  # fmt: skip
+def test_impossible_phases_of_a_schedule_are_refused(make, message):
+  with pytest.raises(UsageError, match=message):
+    make()

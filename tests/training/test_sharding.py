@@ -237,8 +237,8 @@ def assert_learns_alike(found, mesh):
 @pytest.mark.parametrize("mesh", MESHES)
 def test_parameter_bytes_per_device_on_a_mesh(eight_devices, mesh):
   # Over `data` too: no device keeps what another does.
-  whole, mine = eight_devices["bytes"][mesh]
-  assert mine * 8 == whole
+  whole, of_weights, of_ema = eight_devices["bytes"][mesh]
+  assert of_weights * 8 == of_ema * 8 == whole
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ def main(folder, name):
     "objective": objective,
     "stream": stream,
     "total_steps": 10,
-    "optimizer": Optimizer(rule, ConstantThenRsqrt(learning_rate=1e-2)),
+    "optimizer": Optimizer(rule, ConstantThenRsqrt(learning_rate=1e-2), ema_decay=0.9 if of_toy else 0.0),
     "hooks": hooks(log_every=1),
     "writers": Writers(tensorboard=False),
     "start": Start(say=lambda line: None),
@@ -348,11 +348,12 @@ def main(folder, name):
     ):
       state = train(model_dir, partitioning=partitioning, **settings).state
     if of_toy:
-      wi = state.params["wi"]
-      result["bytes"][mesh] = [wi.nbytes, wi.addressable_shards[0].data.nbytes]
-      wrote = load_params(model_dir)
+      both = state.params["wi"], state.ema.params["wi"]
+      result["bytes"][mesh] = [both[0].nbytes, *(wi.addressable_shards[0].data.nbytes for wi in both)]
       other = names[names.index(mesh) - 1]
       read = train(model_dir, partitioning=meshes[other], **settings).state
-      worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
-      result["read"][f"{mesh} on {other}"] = [int(read.step), worst]
+      for weights, params in {"raw": read.params, "ema": read.weights}.items():
+        wrote = load_params(model_dir, weights=weights)
+        worst = max(float(np.max(np.abs(np.asarray(params[key]) - wrote[key]))) for key in wrote)
+        result["read"][f"{mesh} on {other}, {weights}"] = [int(read.step), worst]
   Path(folder, "result.json").write_text(json.dumps(result))

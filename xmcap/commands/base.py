@@ -169,9 +169,16 @@ def address(value: str) -> str:
 
 
 def add_model(command, folder: str = "the folder that a training run wrote") -> None:
-  """Adds the options for the folder of a model and its checkpoint."""
+  """Adds the options for the folder of a model, its checkpoint, and which weights of it."""
   text(command, "--model_dir", "DIR", folder, required=True, type=address)
   number(command, "--step", "the checkpoint to use; default: the best or newest")
+  add_weights(command)
+
+
+def add_weights(command) -> None:
+  """Adds the option for the weights of a checkpoint."""
+  which = "the EMA of a run's weights, or the raw ones; default: the EMA, if the run has one"
+  text(command, "--weights", None, which, choices=("ema", "raw"))
 
 
 def add_similarity(command) -> None:

@@ -36,6 +36,7 @@ def add(commands) -> None:
     "with --part=dual: the CLIP whose image tower goes with a text tower of M-CLIP or sentence-transformers"
   )
   base.text(command, "--part", "NAME", part)
+  base.add_weights(command)
   base.text(command, "--image_tower", "PATH", tower)
 
 
@@ -44,6 +45,8 @@ def _convert(arguments) -> None:
     raise UsageError("--image_tower needs --part=dual")
   if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):
     raise UsageError("--from and --pool are for importing weights: leave them out with --to=hf")
+  if arguments.weights is not None and arguments.to is None and arguments.part != "adapter":
+    raise UsageError("--weights is for the weights of a run: give it with --to=hf or --part=adapter")
   # jax only computes shapes here, so no accelerator should be occupied.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   inputs = {"--input": arguments.input, "--image_tower": arguments.image_tower}
@@ -62,11 +65,11 @@ def _convert(arguments) -> None:
     if arguments.part == "adapter":
       from xmcap.convert import adapters
 
-      adapters.export(arguments.input, arguments.out)
+      adapters.export(arguments.input, arguments.out, arguments.weights)
     elif arguments.to == "hf":
       from xmcap.convert import exporting
 
-      exporting.export(arguments.input, arguments.out, arguments.part)
+      exporting.export(arguments.input, arguments.out, arguments.part, arguments.weights)
     else:
       from xmcap.convert import importing
 

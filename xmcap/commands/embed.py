@@ -58,7 +58,8 @@ def _embed(arguments) -> None:
 
   with hosts.writing(arguments) as is_first:
     adapters = arguments.adapters or ""
-    embed.write(arguments.out, inputs, arguments.model_dir, arguments.step, adapters, base.say)
+    read = arguments.model_dir, arguments.step, arguments.weights
+    embed.write(arguments.out, inputs, *read, adapters, base.say)
   if is_first:
     print(f"{arguments.out}: embeddings are ready")
 

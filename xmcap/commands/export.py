@@ -34,7 +34,7 @@ def _export(arguments) -> None:
 
   folder = pathlib.Path(arguments.out)
   with outputs.held(arguments.out, arguments.prog):
-    captioner = program.load(arguments.model_dir, arguments.step)
+    captioner = program.load(arguments.model_dir, arguments.step, arguments.weights)
     make_folder(folder)
     if arguments.to == "stablehlo":
       from xmcap.export import stablehlo

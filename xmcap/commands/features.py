@@ -48,8 +48,8 @@ def _features(arguments) -> None:
 
   with hosts.writing(arguments, folder=in_folder) as is_first:
     left_out = image_features.write(
-      arguments.out, images, read, arguments.model_dir, arguments.step, int(arguments.crops),
-      arguments.vectors, arguments.format, arguments.on_bad == "skip", base.say,
+      arguments.out, images, read, arguments.model_dir, arguments.step, arguments.weights,
+      int(arguments.crops), arguments.vectors, arguments.format, arguments.on_bad == "skip", base.say,
     )  # fmt: skip
   if is_first:
     print(f"{arguments.out}: vectors of {len(images) - left_out:,} pictures are ready")

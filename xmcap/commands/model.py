@@ -116,8 +116,9 @@ def _eval(arguments) -> None:
 
   with hosts.joined(arguments, training=False):
     quiet.die_plainly()
-    # A step bound in gin is used unless one is given here.
-    model_dir.evaluate(**({} if arguments.step is None else {"step": arguments.step}))
+    # What is bound in gin is used unless it is given here.
+    given = {"step": arguments.step, "weights": arguments.weights}
+    model_dir.evaluate(**{name: value for name, value in given.items() if value is not None})
 
 
 def _caption(arguments) -> None:
@@ -151,11 +152,12 @@ def _caption(arguments) -> None:
 
   images = dict(zip(keys, files, strict=True))
   key_of = dict(zip(files, keys if as_predictions else files, strict=True))
-  codes, step = model_dir.languages_of(arguments.model_dir, arguments.languages), arguments.step
+  codes = model_dir.languages_of(arguments.model_dir, arguments.languages)
+  read = arguments.step, arguments.weights
   whole = set()
 
   def captions() -> image_results.Results:
-    for file, of_file in model_dir.caption_files(arguments.model_dir, images, codes, step):
+    for file, of_file in model_dir.caption_files(arguments.model_dir, images, codes, *read):
       whole.add(file)
       yield key_of[file], of_file
 

@@ -96,7 +96,8 @@ def _serve(arguments) -> None:
   def load() -> ServedCaptioner:
     from xmcap.evaluation.captioning import load_captioner
 
-    captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
+    read = arguments.model_dir, arguments.step, arguments.weights
+    captioner = load_captioner(*read, batch_size=batching.pictures)
     captioner.widen((*model.offered, *model.untrained))
     return captioner
 

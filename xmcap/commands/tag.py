@@ -39,7 +39,7 @@ def _tag(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--features": arguments.features})
   from xmcap.families.tagging.image_tags import ImageTagger
 
-  tagger = ImageTagger(arguments.model_dir, arguments.step)
+  tagger = ImageTagger(arguments.model_dir, arguments.step, arguments.weights)
   if arguments.features:
     file = features.read(arguments.features)
     if tagger.image_size is not None:

@@ -36,10 +36,17 @@ class _Folder(NamedTuple):
   note: str
 
 
-def export(path: str, out: str, part: str | None = None, say: Callable[[str], None] = print) -> None:
+def export(
+  path: str,
+  out: str,
+  part: str | None = None,
+  weights_of_run: str | None = None,
+  say: Callable[[str], None] = print,
+) -> None:
   """Writes `t5/`, `vit/` and `projection.safetensors`, or one part, `t5` or `vit`, into `out` itself.
 
-  `path` is a run's folder, one of its checkpoints, or converted weights.
+  `path` is a run's folder, one of its checkpoints, or converted weights; `weights_of_run` is as in
+  `read.chosen_weights`.
 
   Raises:
     UsageError: these are not weights of xmcap, a part is missing, transformers has no such ViT, or `out` is not free.
@@ -51,7 +58,9 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     raise UsageError(
       f"{path}: --to=hf takes a run's folder, one of its checkpoints, or weights that xmcap converted"
     )
-  stored = weights.open_weights(place)
+  stored = weights.open_weights(place, weights_of_run)
+  if stored.is_ema:
+    say(f"weights: {stored.where}")
   model = read_model(place, stored.where)
   write(
     stored.tensors, {"t5": model.config("t5"), IMAGE: model.image_config()}, stored.where, folder, part, say

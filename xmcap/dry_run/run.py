@@ -29,6 +29,7 @@ from xmcap.training.run_arguments import Arguments, Once, check_batch
 from xmcap.training.state import StatePlan, plan_state
 
 _PICTURES = 2  # per evaluator
+_MANY = 1_000_000  # steps of a run whose number is unknown
 _STEPS = 128  # from which the mix of target lengths is estimated
 
 
@@ -77,14 +78,14 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
     # One image per device.
     batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
     made = run["objective"](), run["optimizer"](), model, state, batch
-    return first_step.take_step(*made, total_steps or 1, run["seed"](), run["rng_impl"]())
+    return first_step.take_step(*made, total_steps or _MANY, run["seed"](), run["rng_impl"]())
 
   after = report.ask("step", step, model=model, vocabulary=text_fits)
   measured: dict[str, float] = {}
   for name, evaluator in evaluators.items():
     metrics = report.ask(
       name,
-      lambda evaluator=evaluator: first_step.evaluate(evaluator, after.params, model, _PICTURES),
+      lambda evaluator=evaluator: first_step.evaluate(evaluator, after.weights, model, _PICTURES),
       data=evaluator,
       step=after,
     )

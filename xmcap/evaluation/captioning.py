@@ -313,7 +313,7 @@ class ImageCaptioner:
 
 
 def load_captioner(
-  model_dir: str | os.PathLike, step: int | None = None, *, batch_size: int = 8
+  model_dir: str | os.PathLike, step: int | None = None, weights: str | None = None, *, batch_size: int = 8
 ) -> ImageCaptioner:
   """Loads a model folder that `xmcap train` or `xmcap convert` wrote onto the devices of this process.
 
@@ -323,6 +323,7 @@ def load_captioner(
   Args:
     model_dir: a path or an address (`gs://...`).
     step: step of the checkpoint; None: the best by the run's metric if there is one, else the newest.
+    weights: `ema` or `raw`; None: the EMA of the weights if the run has one.
     batch_size: images per batch.
 
   Raises:
@@ -331,7 +332,7 @@ def load_captioner(
   """
   model = model_json.of_folder(model_dir)
   vocabulary = Vocabulary(os.fspath(epath.Path(model_dir) / vocabulary_lib.VOCABULARY))
-  params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
+  params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step, weights)
   return ImageCaptioner(model, params, vocabulary, batch_size)
 
 

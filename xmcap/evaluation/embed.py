@@ -34,7 +34,7 @@ from xmcap.ranked.retrieval import CaptionRows
 from xmcap.ranked.zero_shot import Labels
 from xmcap.reading.embedding_files import KEYS, PICTURES
 from xmcap.scoring import vectors
-from xmcap.training.checkpoints import weights
+from xmcap.training.checkpoints.weights import read_all
 from xmcap.training.hosts import join as hosts
 
 NAME, VERSION = "embeddings", "2"
@@ -143,11 +143,11 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
   return Inputs(images, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
 
 
-def load(model_dir: str, step: int | None = None, features: str = "") -> Embedder:
+def load(model_dir: str, step: int | None = None, features: str = "", weights: str | None = None) -> Embedder:
   """Loads a model from a run's folder, or a dual tower that `xmcap convert` wrote.
 
   Args:
-    model_dir, step: as in `image_features.chosen_step`.
+    model_dir, step, weights: as in `image_features.read_params`.
     features: stored features of images, for a Word2VisualVec; "": none.
 
   Raises:
@@ -155,7 +155,7 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
-  params = image_features.read_params(model_dir, step)
+  params = image_features.read_params(model_dir, step, weights)
   made: Embedder = load_class(_EMBEDDERS[_part(model)])(folder, model, params, features)
   return made
 
@@ -165,6 +165,7 @@ def write(
   inputs: Inputs,
   model_dir: str,
   step: int | None = None,
+  weights: str | None = None,
   adapters: str = "",
   say: Say = lambda line: None,
 ) -> None:
@@ -174,7 +175,7 @@ def write(
 
   Args:
     out: the folder; finished parts of the same inputs and model are kept.
-    model_dir, step: as in `load`.
+    model_dir, step, weights: as in `load`.
     adapters: folder with a folder CODE for each language that has an adapter; "": none.
     say: takes lines of progress.
 
@@ -189,6 +190,7 @@ def write(
     raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
   step = image_features.chosen_step(model_dir, step)
   options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
+  options |= image_features.which_weights(model_dir, step, weights)
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
   if inputs.prefix:
@@ -201,7 +203,7 @@ def write(
   def embed_parts(work_dir: pathlib.Path) -> Embedder:
     if hosts.current():
       hosts.check_folder(epath.Path(work_dir))
-    made = load(model_dir, step, inputs.features)
+    made = load(model_dir, step, inputs.features, weights)
     _embed_parts(work_dir, inputs, made, adapters, say)
     return made
 
@@ -290,7 +292,7 @@ def _fingerprint(model: model_json.Model, made: Embedder, adapters: str, languag
   folders = [pathlib.Path(adapters, language) for language in languages] if adapters else []
   for params in (
     made.texts.sharded.params,
-    *(weights.read_all(folder) for folder in folders if folder.is_dir()),
+    *(read_all(folder) for folder in folders if folder.is_dir()),
   ):
     for path, leaf in sorted(stacking.flatten(params).items()):
       digest.update(f"{path} {leaf.shape}".encode())

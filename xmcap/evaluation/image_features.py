@@ -28,7 +28,8 @@ from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.models.parts import IMAGE, ImageConfig, image_tower
 from xmcap.progress import Say
-from xmcap.training.checkpoints import read, weights
+from xmcap.training.checkpoints import read
+from xmcap.training.checkpoints import weights as weights_lib
 from xmcap.training.hosts import join as hosts
 from xmcap.wording import count, first_few
 
@@ -65,7 +66,7 @@ class ImageEncoder:
   """The image tower of a model and the devices that it computes on.
 
   Args:
-    model_dir, step: as in `chosen_step`.
+    model_dir, step, weights: as in `read_params`.
     crops: 1 (the image as the model sees it), or 10 (the mean over `images.ten_crops`).
     vectors: `pooled`, the tower's own vector; or `mean`, the mean over its patch tokens. They are the same if the tower
       has pool `none` or `gap`.
@@ -74,7 +75,14 @@ class ImageEncoder:
     UsageError: the folder holds no image tower, or an option does not fit it.
   """
 
-  def __init__(self, model_dir: str, step: int | None = None, crops: int = 1, vectors: str = "pooled"):
+  def __init__(
+    self,
+    model_dir: str,
+    step: int | None = None,
+    weights: str | None = None,
+    crops: int = 1,
+    vectors: str = "pooled",
+  ):
     vit, dual = _configs(model_dir)
     pool = getattr(vit, "pool", "none")
     if vectors == "mean" and pool == "tok":
@@ -83,7 +91,8 @@ class ImageEncoder:
       vit = dataclasses.replace(cast(Any, vit), pool="none")
     self._resize = "bilinear" if dual is None else dual.resize
     self._size, self._crops = vit.image_size, crops
-    self._sharded = sharded_params.for_evaluation(_tower(_checkpoint(model_dir, step)), jax.local_devices())
+    tower = _tower(_checkpoint(model_dir, step), weights)
+    self._sharded = sharded_params.for_evaluation(tower, jax.local_devices())
     self._batch_size = self._sharded.rounded(_CROPS // crops)
     module = image_tower(vit, name=None)
 
@@ -131,6 +140,7 @@ def write(
   read: Callable[[str], bytes],
   model_dir: str,
   step: int | None = None,
+  weights: str | None = None,
   crops: int = 1,
   vectors: str = "pooled",
   form: str = "safetensors",
@@ -148,7 +158,7 @@ def write(
     read: returns the bytes of an image.
     skip_bad: whether to leave out images that cannot be decoded, rather than stop.
     say: takes lines of progress.
-    model_dir, step, crops, vectors: see `ImageEncoder`.
+    model_dir, step, weights, crops, vectors: see `ImageEncoder`.
 
   Raises:
     UsageError: as `ImageEncoder` and `features.write`; another run was begun there; or the processes have different
@@ -161,6 +171,7 @@ def write(
   options = {
     "model": os.fspath(_checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
     "pictures": len(keys), "keys": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16],
+    **which_weights(model_dir, step, weights),
   }  # fmt: skip
   if len(set(hosts.agree("pictures and options", json.dumps(options)))) > 1:
     raise UsageError("the processes have different pictures: give each the same options and files")
@@ -171,7 +182,7 @@ def write(
     )
   if hosts.current():
     hosts.check_folder(epath.Path(parts / plans.WORK))
-  encoder = functools.cache(lambda: ImageEncoder(model_dir, step, crops, vectors))
+  encoder = functools.cache(lambda: ImageEncoder(model_dir, step, weights, crops, vectors))
 
   def make_part(number: int) -> dict[str, np.ndarray]:
     chosen = keys[number * _PART : (number + 1) * _PART]
@@ -208,11 +219,14 @@ def write(
   return len(left_out)
 
 
-def read_params(model_dir: str, step: int | None = None) -> Any:
-  """The parameters of `chosen_step` of a model; those of a converted dual tower have a bias, which CLIP lacks."""
+def read_params(model_dir: str, step: int | None = None, weights: str | None = None) -> Any:
+  """The parameters of `chosen_step` of a model; those of a converted dual tower have a bias, which CLIP lacks.
+
+  `weights` is as in `read.chosen_weights`.
+  """
   if (chosen := chosen_step(model_dir, step)) is not None:
-    return read.load_params(model_dir, chosen)
-  params = weights.read_all(model_dir)
+    return read.load_params(model_dir, chosen, weights)
+  params = weights_lib.read_all(model_dir, weights)
   if "logit_scale" in params:
     params.setdefault("logit_bias", np.zeros((), np.float32))
   return params
@@ -224,7 +238,7 @@ def chosen_step(model_dir: str, step: int | None) -> int | None:
   Raises:
     UsageError: there is no such checkpoint.
   """
-  if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
+  if step is None and (epath.Path(model_dir) / weights_lib.PARAMS).exists():
     return None
   steps = read.steps_in(read.checkpoints_dir(model_dir))
   chosen = read.best_step(model_dir) if step is None else step
@@ -233,6 +247,13 @@ def chosen_step(model_dir: str, step: int | None) -> int | None:
   if chosen not in (None, *steps):
     raise UsageError(f"{model_dir} holds no checkpoint of step {chosen}: it has {', '.join(map(str, steps))}")
   return steps[-1] if chosen is None else chosen
+
+
+def which_weights(model_dir: str, step: int | None, weights: str | None) -> dict[str, str]:
+  """`weights` with which of its weights are read from `chosen_step`, if it has an EMA; else {}."""
+  checkpoint = _checkpoint(model_dir, step)
+  chosen = read.chosen_weights(checkpoint, weights)
+  return {"weights": chosen} if chosen == "ema" or read.has_ema(checkpoint) else {}
 
 
 def _checkpoint(model_dir: str, step: int | None) -> epath.Path:
@@ -256,8 +277,9 @@ def _configs(model_dir: str) -> tuple[ImageConfig, Any]:
   return vit, dual
 
 
-def _tower(folder: epath.Path) -> Any:
-  model = weights.open_weights(folder)
+def _tower(folder: epath.Path, weights: str | None) -> Any:
+  model = weights_lib.open_weights(folder, weights)
+  read.say_weights(folder, "ema" if model.is_ema else "raw")
   tower = {
     path.removeprefix(_TOWER): np.asarray(tensor.read(), np.float32)
     for path, tensor in model.tensors.items()

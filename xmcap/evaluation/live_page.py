@@ -88,7 +88,7 @@ class LivePage(Hook):
     load = functools.partial(_pixels, self._files, self.predictor.image_size)
     try:
       with watch.during("evaluation", f"a look at step {run.step}"):
-        captions = dict(self.predictor(run.state.params, list(self._files), load, self.languages))
+        captions = dict(self.predictor(run.state.weights, list(self._files), load, self.languages))
     except EvaluationStopped:
       run.evaluation_stopped = True
       return

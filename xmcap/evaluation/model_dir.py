@@ -26,7 +26,8 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.files import addresses, files, outputs
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, parts
-from xmcap.training.checkpoints import kept_config, read, start, versions, weights
+from xmcap.training.checkpoints import kept_config, read, start, versions
+from xmcap.training.checkpoints.weights import PARAMS
 from xmcap.training.reporting import metrics_file
 
 CONFIG = kept_config.NEWEST
@@ -235,19 +236,22 @@ def _is_same_file(file: str, other: epath.Path) -> bool:
     return False
 
 
-def load_params(model_dir: str, step: int | None = None) -> Any:
+def load_params(model_dir: str, step: int | None = None, weights: str | None = None) -> Any:
   """The parameters of a step; by default the best by the run's metric if there is one, else the newest.
 
-  Without a step, the folder may be one of converted weights.
+  `weights` is as in `read.chosen_weights`. Without a step, the folder may be one of converted weights.
   """
-  if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
-    return image_features.read_params(model_dir)
-  return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
+  if step is None and (epath.Path(model_dir) / PARAMS).exists():
+    return image_features.read_params(model_dir, weights=weights)
+  return read.load_params(model_dir, read.best_step(model_dir) if step is None else step, weights)
 
 
 @gin.configurable
 def evaluate(
-  model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
+  model_dir: str = gin.REQUIRED,
+  evaluators: Sequence[Any] = gin.REQUIRED,
+  step: int | None = None,
+  weights: str | None = None,
 ) -> None:
   """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run, and prints the means.
 
@@ -257,13 +261,14 @@ def evaluate(
     model_dir: the folder of the run.
     evaluators: each has `run(params, step)`.
     step: step of the checkpoint; None: the best or newest.
+    weights: `ema` or `raw`; None: the EMA of the weights if the run has one.
   """
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   local = [out_dir for out_dir in out_dirs if out_dir and not addresses.is_remote(out_dir)]
   locks = [("out_dir", out_dir, True) for out_dir in local if first]
   with outputs.held_all(locks, "xmcap eval"):
-    params, model = load_params(model_dir, step), _read_model(model_dir)
+    params, model = load_params(model_dir, step, weights), _read_model(model_dir)
     for evaluator in evaluators:
       predictor = getattr(evaluator, "predictor", None) if first else None
       if predictor is not None and predictor.prompt_tags is None and "tags" in model.parts:
@@ -278,7 +283,8 @@ def evaluate(
       f"{model_dir}: the run has done {steps[0]:,} of its {steps[1]:,} steps: let it finish before you judge it"
     )
   if first and model.image_config() and "t5" in model.parts and "dual" not in model.parts:
-    chosen = "" if step is None else f" --step={step}"
+    given = {"step": step, "weights": weights}
+    chosen = "".join(f" --{name}={value}" for name, value in given.items() if value is not None)
     print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")
 
 
@@ -289,9 +295,13 @@ def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
 
 
 def caption_files(
-  model_dir: str, images: Mapping[str, str], codes: Sequence[str], step: int | None = None
+  model_dir: str,
+  images: Mapping[str, str],
+  codes: Sequence[str],
+  step: int | None = None,
+  weights: str | None = None,
 ) -> Iterator[tuple[str, dict[str, str]]]:
-  """Yields (file, {language: caption}) for each image in the languages `codes`; for `step` see `load_params`.
+  """Yields (file, {language: caption}) for each image in the languages `codes`; `step`, `weights`: see `load_params`.
 
   A file that is not a readable image is reported and left out. `images` has the file of each key; tags are those of
   the keys.
@@ -309,7 +319,7 @@ def caption_files(
   trained = model.languages
   if trained and (others := [language for language in codes if language not in trained]):
     _warn(languages.trained_on(trained, others))
-  params, familiar = load_params(model_dir, step), familiarity.read(model_dir)
+  params, familiar = load_params(model_dir, step, weights), familiarity.read(model_dir)
   for key, captions in predictor(params, list(images), load, codes):
     if key in load.broken:
       continue

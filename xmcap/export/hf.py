@@ -65,7 +65,7 @@ def _generate_arguments(program: ExportedProgram) -> dict[str, Any]:
   if search.convention != "transformers":
     raise UsageError(
       f"transformers has no beam search with the convention '{search.convention}': add"
-      " --gin.Beam.convention=\"'transformers'\", or --gin.Predictor.search=@Greedy()"
+      " --gin.Beam.convention=\"'transformers'\", or --gin.Predictor.search='@Greedy()'"
     )
   own = {"length_penalty": search.length_penalty, "early_stopping": search.early_stopping}
   return most | {"do_sample": False, "num_beams": search.beams} | own

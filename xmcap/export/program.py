@@ -16,7 +16,7 @@ from sentencepiece import sentencepiece_model_pb2 as protos
 from xmcap import __version__, languages
 from xmcap.data.vocabulary import UNK_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.evaluation import model_dir
+from xmcap.evaluation import image_features, model_dir
 from xmcap.evaluation.predictor import Predictor, prompts_of
 from xmcap.files import files
 from xmcap.models import model_json, stacking
@@ -44,6 +44,7 @@ class ExportedProgram:
     params: path -> float32 array.
     prompts: language -> token ids of its prompt, all of one length P, padded with 0.
     step: step of the requested checkpoint, or of the best; None: the newest.
+    weights: `weights` with `ema` or `raw` if the checkpoint has both; else {}.
   """
 
   generator: Generator
@@ -51,6 +52,7 @@ class ExportedProgram:
   params: Mapping[str, np.ndarray]
   prompts: Mapping[str, list[int]]
   step: int | None
+  weights: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   @property
   def image_size(self) -> int:
@@ -97,6 +99,7 @@ class ExportedProgram:
       "version": 1,
       "made_with": versions,
       "step": self.step,  # null: the newest
+      **self.weights,
       "image_size": self.image_size,
       "max_length": self.generator.max_length,
       "search": {"name": name, **fields},
@@ -109,20 +112,22 @@ class ExportedProgram:
     files.write_bytes(folder / model_dir.VOCABULARY, self.vocabulary.model)
 
 
-def load(folder: str, step: int | None = None) -> ExportedProgram:
-  """Loads the program of a model folder after `model_dir.parse`; for `step` see `model_dir.load_params`.
+def load(folder: str, step: int | None = None, weights: str | None = None) -> ExportedProgram:
+  """Loads the program of a model folder after `model_dir.parse`; for `step`, `weights` see `model_dir.load_params`.
 
   Raises:
     XmcapError: the parameters belong to another model, or cannot be read.
   """
   predictor = Predictor()
   step = best_step(folder) if step is None else step
-  arrays = flat(model_dir.load_params(folder, step))
+  arrays = flat(model_dir.load_params(folder, step, weights))
   captioner = predictor.captioner
   shapes = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
   check_same(shapes, arrays, folder, allow_extra=True)
   params = {path: np.asarray(arrays[path], np.float32) for path in shapes}
-  return ExportedProgram(predictor.generator, predictor.vocabulary, params, _prompts(predictor, folder), step)
+  chosen = image_features.which_weights(folder, step, weights)
+  made = predictor.generator, predictor.vocabulary, params, _prompts(predictor, folder), step, chosen
+  return ExportedProgram(*made)
 
 
 def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:

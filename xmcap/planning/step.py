@@ -150,11 +150,13 @@ def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) 
 def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
   """Peak memory of one chip in bytes, by kind and in `total`."""
   parameters, whole = _bytes_of_chip(state.target.params), _bytes_of_chip(state.target)
+  ema = _bytes_of_chip(state.target.ema)
   # Results that are not aliased with an argument need memory of their own.
   results = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
   kinds = {
     "parameters": parameters,
-    "optimizer": whole - parameters,
+    "optimizer": whole - parameters - ema,
+    **({"EMA": ema} if ema else {}),
     "batch": max(0, analysis.argument_size_in_bytes - whole),
     "working": analysis.temp_size_in_bytes + results + analysis.generated_code_size_in_bytes,
   }

@@ -173,7 +173,7 @@ class Evaluate(Hook):
     for evaluator in self.evaluators:
       try:
         with watch.during("evaluation", f"evaluation at step {run.step}"):
-          rows += evaluator.run(run.state.params, run.step)
+          rows += evaluator.run(run.state.weights, run.step)
       except EvaluationStopped:
         run.evaluation_stopped = True  # `begin` repeats the evaluation at the next start
         run.progress.beside("evaluating", time.monotonic() - began)

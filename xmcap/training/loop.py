@@ -23,10 +23,11 @@ from xmcap.training.hosts.join import total as total_over_hosts
 from xmcap.training.hosts.stopping import stop_requests
 from xmcap.training.metrics import TrainingProgress
 from xmcap.training.optimizer import Optimizer
-from xmcap.training.reporting import flops
+from xmcap.training.reporting import flops, metrics_file
 from xmcap.training.reporting.goodput import Goodput
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Hook, Run, Start
+from xmcap.training.schedule import says_of_more_steps
 from xmcap.training.state import plan_state
 from xmcap.training.step import make_train_step
 
@@ -86,6 +87,7 @@ def train(
   say = start.say or (functools.partial(print, flush=True) if jax.process_index() == 0 else lambda line: None)
   if total_steps < 1 or microbatches < 1:
     raise UsageError("train: total_steps and microbatches must be at least 1")
+  optimizer.schedule(0, total_steps)  # refuses phases that are longer than the run
   if stream.num_images % microbatches:
     raise UsageError(
       f"train: a batch of {stream.num_images} pictures cannot be split into {microbatches} equal microbatches: change "
@@ -120,6 +122,10 @@ def train(
   goodput.phase("starting")
   if jax.process_index() == 0:  # which writes the metrics
     goodput.resume(model_dir, first, say)
+    with contextlib.suppress(Exception):  # `resume` has reported a file that cannot be read
+      before = metrics_file.total_steps(metrics_file.read(model_dir)) if first else None
+      if line := says_of_more_steps(optimizer.schedule, first, before, total_steps):
+        say(line)
   if first > total_steps:
     raise UsageError(
       f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, but the run is already at step {first:,} ({origin}): give "

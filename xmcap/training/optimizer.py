@@ -7,12 +7,14 @@ from typing import Any, cast
 
 import gin
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.training import schedule as schedule_lib
+from xmcap.training.checkpoints.train_state import Ema
 
 Params = Mapping[str, Any]
 Schedule = Callable[[jax.Array | int, int], jax.Array]
@@ -98,6 +100,8 @@ class Optimizer:
     frozen: patterns of parameters that do not learn. They have no gradients and no optimizer state, unless other layers
       of their stack learn.
     clip_norm: gradients are scaled down to this global L2 norm; None: no clipping, as in t5x.
+    ema_decay: how much of the exponential moving average (EMA) of the weights stays at an update, such as 0.9999. The
+      run is then evaluated by its EMA, which takes the memory of one more copy of the weights. 0 or None: no EMA.
   """
 
   transformation: Callable[[], optax.GradientTransformation] = adafactor
@@ -106,6 +110,15 @@ class Optimizer:
   multipliers: Sequence[tuple[str, float]] = ()
   frozen: Sequence[str] = ()
   clip_norm: float | None = None
+  ema_decay: float | None = 0.0
+
+  def __post_init__(self):
+    decay = self.ema_decay or 0.0
+    if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0 <= decay < 1:
+      raise UsageError(
+        f"Optimizer.ema_decay (EMA_DECAY) is {decay!r}: give a number above 0 and below 1, such as 0.9999, or 0 for no"
+        " EMA"
+      )
 
   def split(self, params: Params) -> tuple[Params, Params]:
     """Splits parameters into those that learn and the frozen ones; `merge` joins them again."""
@@ -147,6 +160,17 @@ class Optimizer:
     )
     measured |= {"learning_rate": rate, **_norms("update_norm", updates)}
     return cast(Params, optax.apply_updates(learning, updates)), opt_state, measured
+
+  def average(self, ema: Ema, learning: Params) -> Ema:
+    """The EMA after one more update, which made the `learning` parameters.
+
+    The decay is min(ema_decay, (1 + n) / (10 + n)) after n updates, as in TensorFlow's `ExponentialMovingAverage` with
+    `num_updates` and by default in Hugging Face's diffusers, so that the EMA of a short run forgets where it began.
+    """
+    assert self.ema_decay
+    decay = jnp.minimum(jnp.float32(self.ema_decay), (1 + ema.count) / (10 + ema.count))
+    averaged = optax.incremental_update(cast(optax.Params, learning), ema.params, 1 - decay)
+    return Ema(ema.count + 1, averaged)
 
   def _rule(self, learning: Params) -> optax.GradientTransformation:
     """The rule for all parameters. It treats each layer of a stack as a parameter of its own, with its own scale."""

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from xmcap.models.stacking import path_name
 from xmcap.training import sharding
-from xmcap.training.checkpoints.train_state import TrainState
+from xmcap.training.checkpoints.train_state import TrainState, ema_like
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.step import create_state
 
@@ -34,7 +34,7 @@ class StatePlan:
 
   @property
   def num_bytes(self) -> int:
-    """Bytes of parameters and optimizer state together, as in a checkpoint."""
+    """Bytes of parameters, optimizer state and EMA together, as in a checkpoint."""
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.target))
 
   def create(self, paths: Collection[str] = ()) -> TrainState:
@@ -49,7 +49,8 @@ class StatePlan:
 
     def init(rng: jax.Array) -> TrainState:
       state = self._init(rng)[0]
-      return state.replace(params=jax.tree_util.tree_map_with_path(fresh, state.params))
+      params = jax.tree_util.tree_map_with_path(fresh, state.params)
+      return state.replace(params=params, ema=state.ema and ema_like(state.ema, params))
 
     with sharding.use(self.mesh, self.rules):
       return jax.jit(init, out_shardings=self.shardings)(self._key)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from xmcap.models import stacking
 from xmcap.training import optimizer as optimizer_lib
-from xmcap.training.checkpoints.train_state import TrainState
+from xmcap.training.checkpoints.train_state import TrainState, ema_of
 
 Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
@@ -19,7 +19,8 @@ def create_state(params: Any, optimizer: optimizer_lib.Optimizer) -> TrainState:
   # Three arrays, not the same one three times: the state is donated, and a buffer can be donated only once.
   step, skipped, in_a_row = (jnp.zeros((), jnp.int32) for _ in range(3))
   learning, _ = optimizer.split(params)
-  return TrainState(step, params, optimizer.init(learning), skipped, in_a_row)
+  ema = ema_of(learning) if optimizer.ema_decay else None
+  return TrainState(step, params, optimizer.init(learning), skipped, in_a_row, ema)
 
 
 def make_train_step(
@@ -46,7 +47,7 @@ def make_train_step(
 
   Returns:
     The step. Its metrics, all float32 [], are the objective's, those of `Optimizer.update`, `skipped` and
-    `skipped_in_a_row`. If the loss or gradient is not finite, `params` and `opt_state` do not change.
+    `skipped_in_a_row`. If the loss or gradient is not finite, `params`, `opt_state` and `ema` do not change.
   """
 
   def value_and_grad(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:
@@ -82,8 +83,11 @@ def make_train_step(
     updated, opt_state, measured = optimizer.update(grads, state.opt_state, learning, state.step, total_steps)
     # If the loss or gradient is not finite, only the counters change.
     finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(measured["grad_norm"])
-    updated, opt_state = jax.tree.map(
-      lambda new, old: jnp.where(finite, new, old), (updated, opt_state), (learning, state.opt_state)
+    ema = state.ema and optimizer.average(state.ema, updated)
+    updated, opt_state, ema = jax.tree.map(
+      lambda new, old: jnp.where(finite, new, old),
+      (updated, opt_state, ema),
+      (learning, state.opt_state, state.ema),
     )
     state = TrainState(
       step=state.step + 1,
@@ -91,6 +95,7 @@ def make_train_step(
       opt_state=opt_state,
       skipped=state.skipped + ~finite,
       skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),
+      ema=ema,
     )
     metrics |= {**measured, "skipped": state.skipped, "skipped_in_a_row": state.skipped_in_a_row}
     return state, {name: value.astype(jnp.float32) for name, value in metrics.items()}

@@ -29,7 +29,7 @@ class ImageTagger:
   """Predicts the labels of images, or of their stored features if the model was trained on such.
 
   Args:
-    model_dir, step: as in `image_features.chosen_step`.
+    model_dir, step, weights: as in `image_features.read_params`.
 
   Attributes:
     names: language code -> its labels.
@@ -41,7 +41,7 @@ class ImageTagger:
     XmcapError: the parameters belong to another model.
   """
 
-  def __init__(self, model_dir: str, step: int | None = None):
+  def __init__(self, model_dir: str, step: int | None = None, weights: str | None = None):
     model = model_json.of_folder(model_dir)
     vit, tagger = model.image_config(), model.config("tagger")
     if not isinstance(tagger, TaggerConfig):
@@ -59,7 +59,7 @@ class ImageTagger:
           f"{folders[language]}: {len(self.names[language]):,} labels, but the model was trained with {size:,}: copy "
           "them from the run's folder"
         )
-    params = image_features.read_params(model_dir, step)
+    params = image_features.read_params(model_dir, step, weights)
     arrays = read.flat(params)
     module = LabelTagger(vit, tagger)
     self.image_size = None if module.vit is None else module.vit.image_size

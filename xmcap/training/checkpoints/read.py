@@ -3,7 +3,8 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,18 +12,21 @@ import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 
+from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import addresses
 from xmcap.files import orbax as orbax_tensors
 from xmcap.files.bucket_paths import epath
-from xmcap.models.stacking import path_name
-from xmcap.training.checkpoints import checksums, retention
+from xmcap.models.stacking import flatten, nested, path_name
+from xmcap.training.checkpoints import checksums, retention, small_json
 from xmcap.training.checkpoints import settings as settings_lib
-from xmcap.training.checkpoints.train_state import TrainState
+from xmcap.training.checkpoints.train_state import TrainState, placed_ema
 from xmcap.training.hosts import join as hosts
 
-PARAMS, TRAINING = "params", "training"
-"""The two items of a checkpoint: the parameters, and the rest of the `TrainState`."""
+PARAMS, TRAINING, EMA = "params", "training", "ema"
+"""The items of a checkpoint: the parameters, the rest of the `TrainState`, and, in a run with an EMA, that."""
+WEIGHTS = ("ema", "raw")
+"""Which weights are read: those of the EMA, or the parameters as the last update left them."""
 
 
 class CheckpointDamaged(XmcapError):
@@ -39,21 +43,27 @@ def restore(
   """Reads the state in one checkpoint with the shardings of `target`, whatever mesh wrote it.
 
   `target` holds `jax.ShapeDtypeStruct`s. `settings.check` compares the settings in the checkpoint with those of the
-  resuming run, unless these are None.
+  resuming run, unless these are None: then it is the checkpoint of another run, whose EMA may be left behind. If the
+  checkpoint has no EMA, and `target` has one, it begins at the parameters.
 
   Raises:
     CheckpointDamaged: files are truncated, changed or missing.
+    UsageError: the run would go on without the EMA of its checkpoint.
     XmcapError: files cannot be read now, or names or shapes differ from those of `target`.
   """
   folder = epath.Path(addresses.absolute(path))
-  verified = _verify(folder, (PARAMS, TRAINING), shared=True)
+  averaged = has_ema(folder)
+  keeps = averaged and target.ema is not None
+  verified = _verify(folder, (PARAMS, TRAINING, *((EMA,) if keeps else ())), shared=True)
   if settings is not None:
     try:
       before = settings_lib.read(folder / TRAINING)
     except ValueError as error:
       raise CheckpointDamaged(str(error)) from None
     settings_lib.check(folder, before, settings, other_data, say)
-  trees = items(target)
+  if averaged and not keeps:
+    _leave_ema(folder, settings is not None, say)
+  trees = items(target if keeps else target.replace(ema=None))
   for item, tree in trees.items():
     check_same(flat(tree), flat(_metadata(folder, item, verified)), str(folder))
   restored = {}
@@ -61,13 +71,60 @@ def restore(
     with _explained(folder, verified):
       arguments = ocp.args.StandardRestore(tree)
       restored[item] = ocp.StandardCheckpointHandler().restore(folder / item, args=arguments)
-  return TrainState(params=restored[PARAMS], **restored[TRAINING])
+  state = TrainState(params=restored[PARAMS], ema=restored.get(EMA), **restored[TRAINING])
+  if target.ema is not None and not keeps:
+    say(f"{folder}: has no EMA of the weights: it begins at the weights of this step")
+    return state.replace(ema=placed_ema(target.ema, state.params))
+  return state
+
+
+def _leave_ema(folder: epath.Path, is_own: bool, say: Callable[[str], None]) -> None:
+  """Says that a run begins without the EMA of a checkpoint; UsageError if that is its own, which it would replace."""
+  if is_own:
+    raise UsageError(
+      f"{folder}: has an EMA of the weights, which the run would lose: give --gin.Optimizer.ema_decay=DECAY again, or"
+      f" go on without it in another MODEL_DIR, with --gin.train.initial_checkpoint={folder}"
+    )
+  say(f"{folder}: its EMA of the weights is left out (Optimizer.ema_decay is 0)")
 
 
 def items(state: TrainState) -> dict[str, Any]:
   """Splits a state into the items of a checkpoint, by name."""
   fields = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
-  return {PARAMS: fields.pop(PARAMS), TRAINING: fields}
+  ema = fields.pop(EMA)
+  return {PARAMS: fields.pop(PARAMS), TRAINING: fields, **({} if ema is None else {EMA: ema})}
+
+
+def has_ema(checkpoint: epath.Path) -> bool:
+  """Whether a checkpoint was written with an EMA. CheckpointDamaged if that is gone."""
+  if (checkpoint / EMA).exists():
+    return True
+  file = checkpoint / "_CHECKPOINT_METADATA"
+  try:
+    was = file.exists() and EMA in small_json.read(file).get("item_handlers", ())
+  except (ValueError, TypeError):
+    was = False  # Orbax says what is wrong
+  if was:
+    raise CheckpointDamaged(
+      f"{checkpoint / EMA}: the EMA of the weights is missing: copy it too, or read the others with --weights=raw"
+    )
+  return False
+
+
+def chosen_weights(checkpoint: epath.Path, weights: str | None) -> str:
+  """Which of `WEIGHTS` are read from a checkpoint: as asked for; by default the EMA, if there is one.
+
+  Raises:
+    UsageError: the EMA is asked for, and there is none; or neither is asked for.
+    CheckpointDamaged: as `has_ema`.
+  """
+  if weights not in (None, *WEIGHTS):
+    raise UsageError(f"weights={weights!r}: give one of {', '.join(WEIGHTS)}")
+  if weights == "raw" or has_ema(checkpoint):
+    return weights or "ema"
+  if weights == "ema":
+    raise UsageError(f"{checkpoint}: has no EMA of the weights: leave --weights=ema out")
+  return "raw"
 
 
 def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
@@ -92,32 +149,58 @@ def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
   return len(summed) == len(names)
 
 
-def load_params(model_dir: str | os.PathLike, step: int | None = None) -> dict[str, Any]:
+def load_params(
+  model_dir: str | os.PathLike, step: int | None = None, weights: str | None = None
+) -> dict[str, Any]:
   """Reads the parameters of a run at `step` (None: the newest readable ones) as a nested dict of numpy arrays.
 
-  `model_dir` is a run's folder, its `checkpoints` folder, or one checkpoint. Raises UsageError if there is no such
-  checkpoint, CheckpointDamaged if it, or every one, is damaged.
+  `model_dir` is a run's folder, its `checkpoints` folder, or one checkpoint; `weights` is as in `chosen_weights`. A
+  line on stderr says which are read, if there is an EMA. Raises UsageError if there is no such checkpoint,
+  CheckpointDamaged if it, or every one, is damaged.
   """
   if step is None:
-    path, params = first_readable(model_dir, _read_params)
+    path, params = first_readable(model_dir, lambda path: _read_params(path, weights))
   else:
     root = checkpoints_dir(model_dir)
     path = root / str(step)
     if not path.exists():
       raise UsageError(f"{root}: no checkpoint of step {step}: choose one of {steps_in(root)}")
-    params = _read_params(path)
-  logging.info("parameters from %s", path)
+    params = _read_params(path, weights)
+  say_weights(path, chosen_weights(path, weights))
   return params
 
 
-def _read_params(path: epath.Path) -> dict[str, Any]:
-  verified = _verify(path, (PARAMS,), shared=False)
-  shapes = _metadata(path, PARAMS, verified)
+def say_weights(checkpoint: epath.Path, weights: str) -> None:
+  """Says on stderr, in process 0, which of `WEIGHTS` were read from a checkpoint, if it has both."""
+  if (checkpoint / EMA).exists() and jax.process_index() == 0:
+    read = "the EMA of the weights (--weights=raw for the last)"
+    raw = "the raw weights (--weights=ema for their EMA)"
+    print(terminal.shown(f"{checkpoint}: {read if weights == 'ema' else raw}", limit=None), file=sys.stderr)
+
+
+def _read_params(path: epath.Path, weights: str | None) -> dict[str, Any]:
+  if chosen_weights(path, weights) == "raw":
+    return _read_item(path, PARAMS)
+  ema = flatten(_read_item(path, EMA)[PARAMS])
+  # Of the parameters only those that did not learn.
+  return nested({**flatten(_read_item(path, PARAMS, ema)), **ema})
+
+
+def _read_item(path: epath.Path, item: str, left_out: Collection[str] = ()) -> dict[str, Any]:
+  """The arrays of an item as numpy arrays, but for those with the paths `left_out`."""
+  verified = _verify(path, (item,), shared=False)
+  shapes = _metadata(path, item, verified)
   with _explained(path, verified):
-    orbax_tensors.check_claim_of(path / PARAMS, shapes)
+    orbax_tensors.check_claim_of(path / item, shapes)
+    if left_out:
+      shapes = nested({name: leaf for name, leaf in flatten(shapes).items() if name not in left_out})
+    if not shapes:
+      return {}
     as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
-    arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
-    return ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
+    arguments = ocp.args.PyTreeRestore(
+      item=shapes if left_out else None, restore_args=as_numpy, partial_restore=bool(left_out)
+    )
+    return ocp.PyTreeCheckpointHandler().restore(path / item, args=arguments)
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
@@ -183,10 +266,11 @@ def is_finished(checkpoint: epath.Path) -> bool:
   """Whether a checkpoint was written to its end.
 
   On a disk it then has its name. A bucket cannot rename a folder at once, so there Orbax marks it by a file. A
-  checkpoint that was copied to a bucket has no such file, but the sums of both items, which are written last; and its
+  checkpoint that was copied to a bucket has no such file, but the sums of its items, which are written last; and its
   metadata, which go first when it is deleted.
   """
-  last = ("_CHECKPOINT_METADATA", *(f"{item}/{checksums.NAME}" for item in (PARAMS, TRAINING)))
+  names = (PARAMS, TRAINING, *((EMA,) if (checkpoint / EMA).exists() else ()))
+  last = ("_CHECKPOINT_METADATA", *(f"{item}/{checksums.NAME}" for item in names))
   if ocp.utils.is_checkpoint_finalized(checkpoint):
     return True
   return checkpoint.name.isdecimal() and all((checkpoint / name).exists() for name in last)

@@ -12,7 +12,7 @@ from absl import logging
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files.tensors import Tensor
 from xmcap.training.checkpoints.read import damaged_dir, damaged_steps, first_readable, flat, restore
-from xmcap.training.checkpoints.train_state import TrainState
+from xmcap.training.checkpoints.train_state import TrainState, placed_ema
 from xmcap.training.checkpoints.weights import PARAMS, Weights, open_weights
 from xmcap.training.hosts import join as hosts
 
@@ -67,7 +67,7 @@ def starting_state(
     if refusal := hosts.agree("whether to start over", refusal if steps else "")[0]:
       raise XmcapError(refusal)
   if initial_checkpoint:
-    path, state = first_readable(initial_checkpoint, lambda path: restore(path, target))
+    path, state = first_readable(initial_checkpoint, lambda path: restore(path, target, say=say))
     return state, f"continuing from {path} (step {int(state.step)})"
   if pretrained:
     # Check the parts before the fresh state is made, which can take minutes.
@@ -125,17 +125,21 @@ def folders_and_prefixes(pretrained: Pretrained) -> list[tuple[str, str | None]]
 
 
 def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
-  """Replaces parameters of a state by tensors, one at a time, keeping dtypes and shardings."""
+  """Replaces parameters of a state by tensors, one at a time, keeping dtypes and shardings; an EMA begins at them."""
   paths = list(flat(state.params))
   leaves, structure = jax.tree.flatten(state.params)
   # Now only the list refers to the fresh parameters, so each is freed when it is replaced.
-  state = state.replace(params=None)
+  ema = jax.tree.map(
+    lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state.ema
+  )
+  state = state.replace(params=None, ema=None)
   for index, path in enumerate(paths):
     if path in parts:
       host = np.asarray(parts[path].read(), leaves[index].dtype)
       shape, sharding = leaves[index].shape, leaves[index].sharding
       leaves[index] = jax.make_array_from_callback(shape, sharding, lambda part, host=host: host[part])
-  return state.replace(params=jax.tree.unflatten(structure, leaves))
+  params = jax.tree.unflatten(structure, leaves)
+  return state.replace(params=params, ema=ema and placed_ema(ema, params))
 
 
 def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str | None) -> dict[str, Tensor]:

@@ -20,25 +20,31 @@ PARAMS = "params.safetensors"
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """Parameters by path, with the layers of a stack as one tensor; `hint` says what to do if they do not fit."""
+  """Parameters by path, with the layers of a stack as one tensor.
+
+  `hint` says what to do if they do not fit, `is_ema` whether those that learned are the EMA of a run.
+  """
 
   where: str
   tensors: Mapping[str, Tensor]
   hint: str
+  is_ema: bool = False
 
   def parts(self) -> list[str]:
     """The top-level names of the parameters."""
     return sorted({path.split("/")[0] for path in self.tensors})
 
 
-def open_weights(folder: str | os.PathLike) -> Weights:
+def open_weights(folder: str | os.PathLike, weights: str | None = None) -> Weights:
   """Opens a run's folder, one checkpoint, or a folder of converted weights, here or in a bucket.
 
   In a run's folder it is the best checkpoint by the run's `CheckpointPolicy.best_metric`, or the newest readable one if
-  the run has no such metric.
+  the run has no such metric; which weights are in it, `weights` says, as in `read.chosen_weights`.
   """
   file = addresses.join(folder, PARAMS)
   if addresses.is_file(file):
+    if weights == "ema":
+      raise UsageError(f"{file}: has no EMA of the weights: leave --weights=ema out")
     tensors = read_safetensors(file)
     for path, tensor in tensors.items():
       if tensor.dtype not in FLOATS:
@@ -48,20 +54,28 @@ def open_weights(folder: str | os.PathLike) -> Weights:
     return Weights(file, stacked(tensors), f"give --gin_file={addresses.join(folder, model_json.NAME)}")
 
   def read_params(path):
+    kind = read.chosen_weights(path, weights)
     try:
-      return read_orbax(path / read.PARAMS)
+      tensors = read_orbax(path / read.PARAMS)
+      if kind == "raw":
+        return tensors, False
+      ema = read_orbax(path / read.EMA)
     except UsageError as error:
       raise read.CheckpointDamaged(str(error)) from None
+    inside = f"{read.PARAMS}/"
+    of_ema = {name.removeprefix(inside): one for name, one in ema.items() if name.startswith(inside)}
+    return {**tensors, **of_ema}, True
 
   best = read.best_step(folder)
   chosen = folder if best is None else read.checkpoints_dir(folder) / str(best)
-  path, tensors = read.first_readable(chosen, read_params)
-  return Weights(str(path), stacked(tensors), "use the configuration it was trained with")
+  path, (tensors, is_ema) = read.first_readable(chosen, read_params)
+  where = f"{path} (the EMA of its weights)" if is_ema else str(path)
+  return Weights(where, stacked(tensors), "use the configuration it was trained with", is_ema)
 
 
-def read_all(folder: str | os.PathLike) -> dict[str, Any]:
+def read_all(folder: str | os.PathLike, weights: str | None = None) -> dict[str, Any]:
   """Reads all parameters of a folder (see `open_weights`) as nested dicts of float32 arrays."""
-  tensors = open_weights(folder).tensors
+  tensors = open_weights(folder, weights).tensors
   return stacking.nested({path: np.asarray(tensor.read(), np.float32) for path, tensor in tensors.items()})
 
 

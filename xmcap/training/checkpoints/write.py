@@ -1,8 +1,9 @@
 """Writes the checkpoints of a run with Orbax; `retention.py` decides which, and `read.py` reads them.
 
 `MODEL_DIR/checkpoints/STEP/` holds two items: `params`, the tree of parameters, and `training`, the rest of the
-`TrainState` (step, optimizer state, counters). Orbax renames a checkpoint into place when it is complete. Each item has
-checksums of its files (`checksums.py`). The results of an evaluation are beside them, in `metrics/metrics`.
+`TrainState` (step, optimizer state, counters); and in a run with an EMA of the weights a third, `ema`. Orbax renames a
+checkpoint into place when it is complete. Each item has checksums of its files (`checksums.py`). The results of an
+evaluation are beside them, in `metrics/metrics`.
 """
 
 import contextlib
@@ -58,7 +59,7 @@ class Checkpoints:
         # If a folder could not be made in the background, Orbax's other threads would wait five minutes for it.
         async_options=ocp.AsyncOptions(create_directories_asynchronously=False),
       )
-      handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}
+      handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING, read.EMA)}
       self._manager = ocp.CheckpointManager(self.directory, options=options, item_handlers=handlers)
 
   def steps(self) -> list[int]:

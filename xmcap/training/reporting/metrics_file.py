@@ -9,7 +9,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from xmcap.errors import UsageError, XmcapError
@@ -45,10 +45,16 @@ def unfinished(model_dir: str | os.PathLike) -> tuple[int, int] | None:
 
   Raises as `read`.
   """
-  rows = [row for row in read(model_dir) if row is not None]
-  last = max((row["step"] for row in rows), default=0)
-  totals = [row.get("total_steps") for row in rows if row.get("event") == "started"]
-  return (last, totals[-1]) if totals and type(totals[-1]) is int and last < totals[-1] else None
+  rows = read(model_dir)
+  last, total = max((row["step"] for row in rows if row is not None), default=0), total_steps(rows)
+  return (last, total) if total is not None and last < total else None
+
+
+def total_steps(rows: Sequence[Mapping[str, Any] | None]) -> int | None:
+  """Returns the number of steps that a run was to have at its last start, from its lines; None if it is unknown."""
+  starts = [row for row in rows if row is not None and row.get("event") == "started"]
+  total = starts[-1].get("total_steps") if starts else None
+  return total if type(total) is int else None
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:
