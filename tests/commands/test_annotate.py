@@ -2,6 +2,7 @@
 
 import json
 
+import pillow_heif
 import pytest
 
 from tests.make import files, images
@@ -80,6 +81,18 @@ def test_human_annotations_writes_figures_and_a_corpus(human, tmp_path):
     for record in records.RecordSource("corpus", "train")
   }
   assert found == {"a": ["一只小狗", "小狗"], "b": ["一只小狗"]}
+
+
+def test_human_annotate_takes_every_format_of_a_folder(human, tmp_path):
+  pillow_heif.register_heif_opener()
+  images.files("photos", "c.HEIC", "d.avif", color="red", size=(60, 40))
+  made = human("annotate", "--images=photos", "--language=zh", "--out=o")
+  made.succeeded("o/annotate.html: 4 pictures")
+  (tmp_path / "photos/e.tiff").write_bytes(images.plain("red", kind="TIFF"))
+  refused = human("annotate", "--images=photos", "--language=zh", "--out=p")
+  refused.refused(
+    "1 of 5 pictures cannot be read (e.tiff: a file in TIFF, which is not read: convert it to JPEG or PNG)"
+  )
 
 
 def test_human_annotate_offers_every_procedure():

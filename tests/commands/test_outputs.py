@@ -125,8 +125,7 @@ def test_locked_model_folder_refuses_a_second_run(here, no_configuration):
       "data build xm3600 --captions=x --images=corpus --out=link",
       "--out=link: would overwrite the input --images=corpus",
     ),
-    (f"{_SHOW} --out=corpus/vocabulary.model", "would overwrite the input DIR"),
-    (f"{_SHOW} --out=corpus/../corpus/dataset_info.json", "would overwrite the input DIR"),
+    (f"{_SHOW} --out=corpus/../corpus/old.html", "would overwrite the input DIR"),
     (f"{_SCORE} --out=new --save_df=predictions.jsonl", "--save_df=.* overwrite the input --predictions"),
     (f"{_SCORE} --out=new --save_df=references.jsonl", "--save_df=.* overwrite the input --references"),
     (
@@ -146,11 +145,6 @@ def test_locked_model_folder_refuses_a_second_run(here, no_configuration):
       "human sxs --comparisons=core=correlations.csv --out=.",
       "--out=.*csv: would overwrite the input --comparisons",
     ),
-    (f"{_RATE} --out=predictions.jsonl", "--out=predictions.jsonl: .* overwrite the input --predictions"),
-    (
-      f"{_RATE} --references=references.jsonl --out=references.jsonl",
-      "--out=.* overwrite the input --references",
-    ),
     (
       "human rate --join=a.key.jsonl predictions.jsonl --out=predictions.jsonl",
       "overwrite the input RATINGS",
@@ -162,12 +156,39 @@ def test_locked_model_folder_refuses_a_second_run(here, no_configuration):
 def test_output_equal_to_an_input_is_refused(here, command, words):
   (here / "link").symlink_to("corpus")
   os.makedirs("scored")
+  (here / "corpus/old.html").write_text("a page\n")
   if command.startswith("human sxs"):
     os.rename("core.csv", "correlations.csv")
   before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
   error = xmcap(*command.split()).refused().err.rstrip()
   assert re.search(words, error) and error.endswith(": name another"), error
   assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+  ("command", "refusal"),
+  [
+    ("caption --model_dir=run --out=x.json corpus", "--out=x.json: is written as .jsonl, .csv or .html: give a name"),
+    ("caption --model_dir=run --out=x.jsonl.gz corpus", "is written as .jsonl, .csv or .html"),
+    ("caption --model_dir=run -o captions corpus", "--out=captions: is written as"),
+    ("tag --model_dir=run --out=x.csv corpus", "--out=x.csv: is written as .jsonl: give"),
+    (f"{_SHOW} --out=x.png", "--out=x.png: is written as .html"),
+    ("data select candidates.csv --out=x.json", "--out=x.json: is written as .csv"),
+    ("data vocabulary corpus --out=x.json", "--out=x.json: is written as .model"),
+    ("data labels --labels=a --out=x.csv", "--out=x.csv: is written as .json"),
+    ("retrieval top -q a -c b --sentences=c -l en --out=x.csv", "--out=x.csv: is written as .jsonl"),
+    ("retrieval scores -q a -c b --out=x.npz", "--out=x.npz: is written as .npy"),
+    ("human quality --references=references.jsonl --out=x.csv", "--out=x.csv: is written as .jsonl"),
+    (f"{_RATE} --out=x.jsonl", "--out=x.jsonl: is written as .html"),
+    ("human rate --join=a.key.jsonl predictions.jsonl --out=x.csv", "--out=x.csv: is written as .jsonl"),
+    ("plan --json=x.csv", "--json=x.csv: is written as .json"),
+    (f"{_SCORE} --out=scores.csv", "--out=scores.csv is the name of a file: give a folder"),
+  ],
+)  # fmt: skip
+def test_name_of_another_format_is_refused_before_any_work(here, command, refusal):
+  before = sorted(here.rglob("*"))
+  xmcap(*command.split()).refused(refusal)
+  assert sorted(here.rglob("*")) == before
 
 
 def test_failed_report_keeps_the_older_comparison(here):

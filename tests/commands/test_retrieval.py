@@ -108,7 +108,7 @@ def _with_nan(scores):
       "a pickle, which can run code",
     ),
     (lambda folder: None, ["--scores=c.npy"], "--scores: given 3 times"),
-    (lambda folder: None, ["--out=fused.npz"], "--out=fused.npz: a matrix is written as .npy"),
+    (lambda folder: None, ["--out=fused.npz"], "--out=fused.npz: is written as .npy"),
   ],
 )
 def test_retrieval_fuse_input_errors_are_one_line(tmp_path, change, more, message):

@@ -16,7 +16,7 @@ from tests.convert.conftest import (
   write_tower,
 )
 from xmcap.convert import hf_vit
-from xmcap.models.vit import ViTConfig
+from xmcap.models.vit import ViT, ViTConfig
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (3, 12, 12, 3)).astype(np.uint8)
 FIELDS = {"ViT": "last_hidden_state", "CLIP": "pooler_output", "Siglip": "pooler_output"}
@@ -46,12 +46,17 @@ def their_features(folder, kind, images=IMAGES, field=None):
     ("CLIP", {"hidden_act": "gelu", "layer_norm_eps": 1e-3, "num_hidden_layers": 3}),
     pytest.param("Siglip", {}, marks=pytest.mark.full),
     ("Siglip", {"num_attention_heads": 4, "intermediate_size": 40, "patch_size": 3}),
+    # As So400m/14 of 384: its last pixels fill no patch.
+    ("Siglip", {"image_size": 14}),
+    ("CLIP", {"image_size": 15}),
   ],
 )
 def test_vision_tower_features_equal_transformers(tmp_path, convert, kind, sizes):
   source = write_tower(tmp_path / "tower", kind, **sizes)
+  side = sizes.get("image_size", 12)
+  pictures = np.random.RandomState(0).randint(0, 256, (3, side, side, 3)).astype(np.uint8)
   np.testing.assert_allclose(
-    vit_features(convert(source), IMAGES)[:, 0], their_features(source, kind), rtol=0, atol=1e-4
+    vit_features(convert(source), pictures)[:, 0], their_features(source, kind, pictures), rtol=0, atol=1e-4
   )
 
 
@@ -99,6 +104,58 @@ def test_image_mean_and_std_from_processor_or_model_class(tmp_path, convert):
   )
   config = config_of(convert(source), ViTConfig)
   assert (config.image_mean, config.image_std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+
+
+@pytest.mark.parametrize(
+  "fields",
+  [
+    {},
+    {"do_normalize": False},
+    {"do_rescale": False},
+    {"do_rescale": False, "do_normalize": False},
+    {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 1.0, 1.0], "image_std": [1.0, 1.0, 1.0]},
+    {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 3},
+    {"do_resize": None, "do_normalize": None, "size": {"height": 12, "width": 12}},
+  ],
+)
+def test_pixels_are_normalized_as_the_processor_does(tmp_path, convert, fields):
+  """By the processor of transformers in numpy and Pillow."""
+  module = pytest.importorskip("transformers.models.vit.image_processing_pil_vit")
+  said = {name: value for name, value in fields.items() if value is not None}
+  processor = module.ViTImageProcessorPil(**{"size": {"height": 12, "width": 12}} | said)
+  source = write_tower(tmp_path / "tower", "ViT")
+  content = {"image_processor_type": "ViTImageProcessor", "size": {"height": 12, "width": 12}, **fields}
+  (source / "preprocessor_config.json").write_text(json.dumps(content))
+  config = config_of(convert(source), ViTConfig)
+  theirs = np.asarray(processor(list(IMAGES), return_tensors="np")["pixel_values"]).transpose(0, 2, 3, 1)
+  np.testing.assert_allclose(ViT(config).normalize(IMAGES), theirs, rtol=1e-5, atol=1e-5)
+  how = (
+    "pictures are stretched to 12 x 12 by a bilinear filter, not as its processor does: size {'height': 12"
+  )
+  assert (how in convert.printed) == ("resample" in fields)
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"size": {"height": 24, "width": 24}}, "pictures of 24 x 24, and config.json has image_size 12: fetch both again"),
+    ({"size": [24, 24]}, "pictures of 24 x 24"),
+    ({"size": 14, "crop_size": 24, "do_center_crop": True}, "pictures of 24 x 24"),
+    ({"do_flip_channel_order": True}, "do_flip_channel_order: a step that xmcap does not have"),
+    ({"crop_pct": 0.9}, "crop_pct: a step that xmcap does not have"),
+    ({"rescale_offset": True}, "rescale_offset: a step"),
+    ({"do_rescale": "no"}, "do_rescale is 'no': give true or false"),
+    ({"do_resize": False}, "do_resize is false: xmcap always does it"),
+    ({"rescale_factor": -1}, "rescale_factor is -1: give a number above 0"),
+    ({"image_mean": [0.5, 0.5]}, "image_mean"),
+    ({"image_processor_type": "ConvNextImageProcessor"}, "ConvNextImageProcessor without image_mean or image_std: add"),
+  ],
+)  # fmt: skip
+def test_processors_of_other_pixels_are_refused(tmp_path, convert, fields, message):
+  source = write_tower(tmp_path / "tower", "ViT")
+  (source / "preprocessor_config.json").write_text(json.dumps(fields))
+  line = convert(source, code=2)
+  assert message in line and str(source) in line
 
 
 def test_siglip_without_head(tmp_path, convert):

@@ -103,7 +103,7 @@ def test_hub_errors_are_one_line(hub, home, status, code, value, says):
 def test_hub_repository_of_pickles_is_not_downloaded(hub, home):
   del hub.files["model.safetensors"]
   line = found(hub, home, NAME)
-  assert line.startswith("UsageError") and "only pytorch_model.bin, a pickle" in line
+  assert line.startswith("UsageError") and "but pytorch_model.bin, a pickle" in line
   assert hub.downloaded() == set()
 
 

@@ -149,7 +149,7 @@ def test_malformed_config_json_is_refused(mt5, convert, text, says):
 
 def test_folder_without_config_json_is_refused(mt5, convert):
   (mt5 / "config.json").unlink()
-  assert "give a Hugging Face folder (config.json beside the safetensors)" in convert(mt5, code=2)
+  assert "holds model.safetensors, but no config.json: fetch it too" in convert(mt5, code=2)
 
 
 def test_folder_without_weights_is_refused(mt5, convert):

@@ -50,6 +50,9 @@ PIXELS = {
 }
 
 
+TIMM = open_clip_models.model_config("siglip_i18n")["vision_cfg"]
+
+
 @pytest.mark.parametrize("kind", open_clip_models.KINDS)
 def test_open_clip_embeddings_and_logits_equal_open_clip_torch(tmp_path, convert, kind):
   folder = convert(open_clip_models.write(tmp_path / "theirs", kind), "--part=dual")
@@ -58,6 +61,17 @@ def test_open_clip_embeddings_and_logits_equal_open_clip_torch(tmp_path, convert
   np.testing.assert_allclose(image[:, :3], of_images, atol=1e-4)
   np.testing.assert_allclose(text[:, :3], of_texts, atol=1e-4)
   np.testing.assert_allclose(logits, of_both, atol=1e-4)
+
+
+def test_open_clip_so400m_sees_the_pixels_of_whole_patches(tmp_path, convert):
+  """As ViT-SO400M-14-SigLIP-384, whose 384 pixels are 27 patches of 14 and 6 more."""
+  source = open_clip_models.write(tmp_path / "theirs", "siglip_i18n")
+  edit_json(source / "open_clip_config.json", model_cfg={"vision_cfg": {**TIMM, "image_size": 14}})
+  pictures = np.random.default_rng(1).integers(0, 256, (2, 14, 14, 3)).astype(np.uint8)
+  image, _, _ = embedded(convert(source, "--part=dual"), pictures, open_clip_models.TEXTS)
+  np.testing.assert_allclose(
+    image[:, :3], [[-0.05757, 0.02422, 0.05035], [0.02815, 0.0269, 0.10344]], atol=1e-4
+  )
 
 
 @pytest.mark.parametrize("mode", PIXELS)

@@ -118,9 +118,9 @@ def test_a_transparent_colour_is_white_at_any_depth(depth, color_type, samples, 
   assert images.fit(Image.open(io.BytesIO(data)), "k", 8).shape == (8, 8, 3)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("TIFF", "TIFF"), ("AVIF", "AVIF"), ("PDF", "PDF")])
-def test_unsupported_image_formats_are_named(kind, name):
-  with pytest.raises(XmcapError, match=f"a file in {name}, which is not read: convert it to JPEG or PNG"):
+@pytest.mark.parametrize("kind", ["TIFF", "PDF"])
+def test_unsupported_image_formats_are_named(kind):
+  with pytest.raises(XmcapError, match=f"a file in {kind}, which is not read: convert it to JPEG or PNG"):
     images.decode(encode(photo(), kind), "k")
 
 

@@ -111,7 +111,7 @@ def test_annotation_page_texts_do_not_end_the_script(annotate, tmp_path):
 
 def test_annotation_page_refuses_unreadable_images(tmp_path):
   items = [*_items("en", 1), AnnotationItem("k", "bad.jpg", lambda: b"no picture")]
-  with pytest.raises(UsageError, match=r"1 of 2 pictures cannot be read as JPEG or PNG \(bad.jpg\)"):
+  with pytest.raises(UsageError, match=r"1 of 2 pictures cannot be read \(bad.jpg: damaged, no picture"):
     annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"])
 
 

@@ -63,7 +63,7 @@ def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
   "change, message",
   [
     ({"activation": "mish"}, "unknown ViTConfig.activation"),
-    ({"image_size": 13}, "image_size 13 is not divisible"),
+    ({"image_size": 3}, "image_size 3 is less than patch_size 4"),
   ],
 )
 def test_vit_config_refuses_invalid_values(vit_config, change, message):

@@ -200,6 +200,7 @@ def picture(colour=99, size=(24, 24), format="PNG"):
 
 def _serve(delay, options):
   from xmcap.errors import UsageError
+  from xmcap.reading import image_formats
   from xmcap.serving import app as app_lib
   from xmcap.serving import server
   from xmcap.serving.batching import Batching
@@ -213,6 +214,8 @@ def _serve(delay, options):
 
   if "descriptors" in options:
     resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
+  if "formats" in options:
+    image_formats.optional_formats = lambda: options["formats"]
   bound = server.bind("127.0.0.1", 0)
   searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
   languages = (tuple(options.get(name, ())) for name in ("own", "chosen"))

@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 
+import pillow_heif
 import pytest
 from PIL import Image, features
 from playwright.sync_api import expect
@@ -254,7 +255,20 @@ def test_serving_page_downsizes_large_images_and_converts_to_jpeg(page):
       expect(page.locator(".card .change").first).to_have_text("Sent as a JPEG of 24 × 24 pixels")
 
 
-def test_serving_page_does_not_send_files_that_are_no_images(page, server):
+def test_serving_page_sends_a_photo_in_heic_to_a_server_that_reads_it(page, server):
+  pillow_heif.register_heif_opener()
+  visit(page, server)
+  drop(page, ("1.HEIC", servers.picture(90, format="HEIF")))
+  expect(page.locator(".card dd[lang=en]").first).to_have_text(re.compile("en 90 "))
+
+
+@pytest.fixture
+def without_heic():
+  with servers.fake(formats=()) as running:
+    yield running
+
+
+def test_serving_page_does_not_send_files_that_are_no_images(page, without_heic):
   asked = []
   page.on("request", lambda request: asked.append(request.method))
   for name, data, says in (
@@ -263,7 +277,7 @@ def test_serving_page_does_not_send_files_that_are_no_images(page, server):
     ("photos.zip", b"PK\x03\x04" + bytes(99), "is an archive, not a picture: unpack it"),
     ("empty.jpg", b"", "is empty"),
   ):
-    visit(page, server)
+    visit(page, without_heic)
     drop(page, (name, data))
     expect(page.locator(".card .notices")).to_contain_text(f"{name} {says}")
     expect(page.locator(".card .how")).to_be_hidden()

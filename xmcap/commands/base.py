@@ -103,10 +103,29 @@ def add_subcommands(group: argparse.ArgumentParser, metavar: str):
 
 
 def text(
-  command, name: str, metavar: str | None, help: str, default: Any = None, short: str = "", **settings: Any
-) -> None:
-  """Adds an option, or a positional argument if the name has no dashes; `settings` are argparse's."""
+  command, name: str, metavar: str | None, help: str, default: Any = None, short: str = "",
+  endings: Sequence[str] = (), **settings: Any,
+) -> None:  # fmt: skip
+  """Adds an option, or a positional argument if the name has no dashes; `settings` are argparse's.
+
+  `endings` are those of a file that is written, such as .csv: UsageError for another one.
+  """
+  if endings:
+    settings["type"] = functools.partial(_file_to_write, name, endings)
   command.add_argument(*filter(None, (short, name)), metavar=metavar, help=help, default=default, **settings)
+
+
+def _file_to_write(option: str, endings: Sequence[str], value: str) -> str:
+  check_ending(option, value, endings)
+  return value
+
+
+def check_ending(option: str, value: str, endings: Sequence[str]) -> None:
+  """Raises UsageError if an option names a file to write whose ending says another format."""
+  if value and not value.endswith(os.sep) and not value.lower().endswith(tuple(endings)):
+    *others, last = endings
+    listed = f"{', '.join(others)} or {last}" if others else last
+    raise UsageError(f"{option}={value}: is written as {listed}: give a name that ends so")
 
 
 def flag(command, name: str, help: str) -> None:

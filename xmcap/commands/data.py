@@ -36,9 +36,8 @@ def _add_select(actions) -> None:
   )
   places = "CSV of language and country; default: where the 36 languages have an official status"
   base.text(command, "candidates", "FILE", candidates)
-  base.text(
-    command, "--out", "FILE", "CSV of the selected pictures, their languages and levels", required=True
-  )
+  out = "CSV of the selected pictures, their languages and levels"
+  base.text(command, "--out", "FILE", out, endings=(".csv",), required=True)
   base.add_languages(command, "to select for; default: all 36, or those of --places")
   base.number(command, "--count", "pictures for each language", 100, least=1)
   base.text(command, "--places", "FILE", places)
@@ -116,7 +115,7 @@ def _add_show(actions) -> None:
     extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus; leave out with --gin_file", nargs="?")
-  base.text(command, "--out", "FILE", "the sheet, an HTML file", required=True)
+  base.text(command, "--out", "FILE", "the sheet, an HTML file", endings=(".html",), required=True)
   base.number(command, "--count", "number of pictures", 24)
   base.number(command, "--step", "number of the batch; a batch has as many pictures as the sheet", 0)
   group = command.add_argument_group("the stream", "With --gin_file these come from the configuration.")

@@ -25,7 +25,7 @@ def _add_vocabulary(actions) -> None:
     extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
-  base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
+  base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR", endings=(".model",))
   base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
   base.text(command, "--split", "NAME", "split whose captions are read", "train")
   base.add_languages(command, "of the captions, such as en,th; default: all")
@@ -88,9 +88,8 @@ def _add_labels(actions) -> None:
   base.text(command, "--english", "FILE", english)
   prompts = "prompts by language; with --english, prompts.json beside --out has them with OpenAI's templates"
   base.text(command, "--prompts", "FILE", prompts)
-  base.text(
-    command, "--out", "FILE", "the labels, for `data build babel_imagenet` and `embed`", required=True
-  )
+  out = "the labels, for `data build babel_imagenet` and `embed`"
+  base.text(command, "--out", "FILE", out, endings=(".json",), required=True)
   base.number(command, "--least", "with --senses: drop languages with fewer classes", 10, least=2)
 
 

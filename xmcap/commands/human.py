@@ -214,6 +214,7 @@ def _quality(arguments) -> None:
     return
   if not arguments.out:
     raise UsageError("--references: name the file for the drawn captions with --out=FILE.jsonl")
+  base.check_ending("--out", arguments.out, [".jsonl"])
   from xmcap.human import rating_join
   from xmcap.reading.references import read_references
 

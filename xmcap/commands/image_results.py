@@ -12,29 +12,39 @@ Results = Iterator[tuple[str, Mapping[str, Any]]]
 """(key of a picture, {language: its caption or tags})."""
 
 
-def add(command, noun: str) -> None:
-  """Adds the options for where the results, such as `the tags`, go, and for the keys of pictures in them."""
-  base.text(command, "--out", "FILE", f"write {noun} as JSONL", "", short="-o")
+def add(command, noun: str, forms: Mapping[str, str]) -> None:
+  """Adds the options for where the results, such as `the tags`, go, and for the keys of pictures in them.
+
+  `forms` has the endings of --out, and what each means.
+  """
+  listed = ", ".join(f"{ending} {what}" for ending, what in forms.items())
+  base.text(command, "--out", "FILE", f"write {noun}: {listed}", "", short="-o", endings=tuple(forms))
   base.flag(command, "--json", f"print {noun} as JSONL")
-  kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
+  kinds = (
+    "keys of the pictures: as in data build folder (key), the name without suffix (stem), or the path (path)"
+  )
   base.text(command, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
 
 
 def deliver(
-  arguments, results: Results, lines: Callable[[Results], Iterator[str]], text: Callable[[Any], str], label: str,
-  count: int,
+  arguments, results: Results, forms: Mapping[str, Callable[[Results], Iterator[str]]], text: Callable[[Any], str],
+  label: str, count: int,
 ) -> None:  # fmt: skip
-  """Writes results to --out or, for --json, prints them, as `lines` makes them; else prints them by `text` for people.
+  """Writes results to --out in the form of its ending or, for --json, prints JSONL; else prints them for people.
 
-  `label` says what is done with the `count` pictures, such as `pictures tagged`.
+  Args:
+    forms: ending -> function that makes the pieces of text of the results.
+    text: of a picture's results in a language, for people.
+    label: what is done with the `count` pictures, such as `pictures tagged`.
   """
   if arguments.out:
     from xmcap.files import files  # imports numpy
 
+    lines = next(form for ending, form in forms.items() if arguments.out.lower().endswith(ending))
     with outputs.held(arguments.out, arguments.prog, folder=False):
       files.write_lines(arguments.out, lines(base.reporting(results, label, count)))
   elif arguments.json:
-    for line in lines(results):
+    for line in forms[".jsonl"](results):
       terminal.check_reader()
       print(line, end="")
   else:

@@ -1,6 +1,7 @@
 """The commands that run a model: train, eval, caption."""
 
 import contextlib
+from collections.abc import Iterator
 
 from xmcap import languages, platforms, quiet
 from xmcap.commands import base, hosts, image_results
@@ -49,7 +50,12 @@ def add(commands) -> None:
     " if en is not among them"
   )
   base.text(caption, "--languages", "CODES", codes, "", short="-l")
-  image_results.add(caption, "predictions for xmcap score")
+  forms = {
+    ".jsonl": "for xmcap score",
+    ".csv": "a row for each picture, a column for each language",
+    ".html": "a page with the pictures",
+  }
+  image_results.add(caption, "the captions", forms)
   search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
@@ -120,12 +126,19 @@ def _caption(arguments) -> None:
   base.check_names(arguments)
   if arguments.languages:
     languages.parse(arguments.languages)  # reports an unknown one before the model is read
+  from xmcap import wording
   from xmcap.evaluation import image_files
+  from xmcap.pages import captions_table, gallery
 
   files = image_files.find(arguments.images)
   as_predictions = arguments.json or bool(arguments.out)
   keys = image_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--tags": arguments.tags})
+  if arguments.out.lower().endswith(".html") and len(files) > gallery.MOST:
+    raise UsageError(
+      f"--out={arguments.out}: {len(files):,} pictures are too many for a page: name at most {gallery.MOST:,}, or give"
+      " .jsonl or .csv"
+    )
   if len(files) == 1:
     image_files.check(*files)  # report an error in the only picture before loading the model
   if arguments.search:
@@ -148,5 +161,16 @@ def _caption(arguments) -> None:
       whole.add(file)
       yield key_of[file], of_file
 
-  image_results.deliver(arguments, captions(), predictions.as_lines, str, "pictures captioned", len(files))
+  def page(results: image_results.Results) -> Iterator[str]:
+    return gallery.lines(
+      "Captions", f"{wording.count(len(files), 'picture')}, {arguments.model_dir}", results,
+      lambda key: image_files.read(images[key]),
+    )  # fmt: skip
+
+  forms = {
+    ".jsonl": predictions.as_lines,
+    ".csv": lambda results: captions_table.wide(codes, results, base.say),
+    ".html": page,
+  }
+  image_results.deliver(arguments, captions(), forms, str, "pictures captioned", len(files))
   image_results.check_whole(len(files) - len(whole), len(files))

@@ -33,7 +33,8 @@ def add(commands) -> None:
   base.text(command, "--price", "X", price, type=float)
   base.text(command, "--core_price", "X", "with --price: price per core-hour, of building", type=float)
   base.text(command, "--length_mix", "T:SHARE,...", mix)
-  base.text(command, "--json", "FILE", "write the plan, or the plans of a search, as JSON")
+  plans = "write the plan, or the plans of a search, as JSON"
+  base.text(command, "--json", "FILE", plans, endings=(".json",))
 
 
 def _plan(arguments) -> None:

@@ -29,7 +29,7 @@ def add(actions) -> None:
   rater = "default name of the rater; order and sides depend on it"
   base.text(command, "--protocol", "NAME", protocol)
   base.text(command, "--predictions", "NAME=FILE", system, **base.SEVERAL)
-  base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
+  base.text(command, "--out", "FILE", "the page, .html, or the joined ratings, .jsonl", required=True)
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png")
   base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
   base.text(command, "--references", "FILE", "human captions, which raters can unfold", **base.SEVERAL)
@@ -52,6 +52,7 @@ def _join(arguments) -> None:
     )
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
+  base.check_ending("--out", arguments.out, [".jsonl"])
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
   from xmcap.human import rating_join
   from xmcap.reading import inputs
@@ -92,6 +93,7 @@ def _rate(arguments) -> None:
     )
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
+  base.check_ending("--out", arguments.out, [".html"])
   from xmcap import wording
   from xmcap.human import rating_items, rating_page, rating_protocols
   from xmcap.reading import failed_requests, inputs, tag_files

@@ -28,7 +28,7 @@ def add(commands) -> None:
   base.text(command, "--candidates", "FILE", "embeddings of the candidates", short="-c", required=True)
   base.add_similarity(command)
   out = "the matrix to write, [queries, candidates]"
-  base.text(command, "--out", "FILE.npy", out, short="-o", required=True)
+  base.text(command, "--out", "FILE.npy", out, short="-o", endings=(".npy",), required=True)
   command = base.add_command(
     actions, "fuse", _fuse, "fuse two matrices of scores: w times the first and 1 - w times the second",
     "w is the one of 0, .01, ... .99 with the highest MRR on validation; the test matrices are not read for it. Writes "
@@ -40,7 +40,8 @@ def add(commands) -> None:
   base.text(command, "--scores", "FILE.npy", scores, [], action="append", short="-s", required=True)
   base.text(command, "--validation_scores", "FILE.npy", validation, [], action="append", required=True)
   base.text(command, "--validation_targets", "FILE", targets)
-  base.text(command, "--out", "FUSED.npy", "the matrix to write", short="-o", required=True)
+  fused = "the matrix to write"
+  base.text(command, "--out", "FUSED.npy", fused, short="-o", endings=(".npy",), required=True)
   command = base.add_command(
     actions, "top", _top, "write the nearest sentences of a pool for each picture, for human annotate --sentences",
     'Lines of {"image/key", "language", "caption", "score"}, the best first; equal sentences count once.',
@@ -59,14 +60,14 @@ def add(commands) -> None:
   base.text(command, "--language", "CODE", "of the sentences, such as zh", short="-l", required=True)
   base.number(command, "--k", "sentences for each picture", 5, least=1, most=1_000)
   base.add_similarity(command)
-  base.text(command, "--out", "FILE", "the lines to write, as JSONL", short="-o", required=True)
+  out = "the lines to write, as JSONL"
+  base.text(command, "--out", "FILE", out, short="-o", endings=(".jsonl",), required=True)
 
 
 def _scores(arguments) -> None:
   from xmcap.ranked import score_matrices
   from xmcap.reading import embedding_files
 
-  _check_name(arguments.out)
   read = {"--queries": arguments.queries, "--candidates": arguments.candidates}
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):
@@ -134,11 +135,6 @@ def _pool(path: str):
   return embedding_rows.taken(embedding_rows.stored(stored.vectors, path), rows)
 
 
-def _check_name(out: str) -> None:
-  if not out.endswith(".npy"):
-    raise UsageError(f"--out={out}: a matrix is written as .npy; give such a name")
-
-
 def _fuse(arguments) -> None:
   from xmcap.ranked import fusion, score_matrices
 
@@ -146,7 +142,6 @@ def _fuse(arguments) -> None:
   for option, paths in named.items():
     if len(paths) != 2:
       raise UsageError(f"{option}: given {len(paths)} times; two matrices are fused: give it twice")
-  _check_name(arguments.out)
   read = {**named, "--validation_targets": arguments.validation_targets}
   outputs.keep_apart({"--out": [arguments.out, fusion.json_of(arguments.out)]}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):

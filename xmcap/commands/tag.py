@@ -18,7 +18,7 @@ def add(commands) -> None:
   base.add_model(command, "the folder of a run of runs/tag_mono.gin, tag_multitask.gin or tag_cascade.gin")
   base.add_languages(command, "of the tags; default: all of the tagger")
   base.number(command, "--most", "tags for each picture and language", 10, least=1)
-  image_results.add(command, "the tags")
+  image_results.add(command, "the tags", {".jsonl": "for other commands"})
   features = "stored features of the pictures, for a tagger that was trained on such; tags all that are in it"
   base.text(command, "--features", "PATH", features)
   images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
@@ -62,7 +62,7 @@ def _tag(arguments) -> None:
     broken = load.broken
   predicted = tagger(keys, load, arguments.languages or (), arguments.most)
   tagged = ((key, tags) for key, tags in predicted if key not in broken)
-  image_results.deliver(arguments, tagged, _lines, _text, "pictures tagged", len(keys))
+  image_results.deliver(arguments, tagged, {".jsonl": _lines}, _text, "pictures tagged", len(keys))
   image_results.check_whole(len(broken), len(keys))
 
 

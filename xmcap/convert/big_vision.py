@@ -118,7 +118,9 @@ def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Wei
     "its other shapes ask",
     may_drop,
     absent=["vit/map_head/"] if pool == "map" and head is None else [],
-    notes=[f"pool {pool!r}; {PICTURES}"],
+    notes=[
+      f"pool {pool!r}; {PICTURES} of {config.image_size} x {config.image_size}, as its patches need at least"
+    ],
   )
 
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xmcap.convert import hf_dual, hf_image_processors, hf_t5, hf_vit
+from xmcap.convert import hf_dual, hf_image_processors, hf_t5, hf_vit, weight_files
 from xmcap.convert.source import WeightSource
 from xmcap.errors import UsageError, one_line
 from xmcap.families.dual import tokenizer_files
 from xmcap.files.bucket_paths import epath
-from xmcap.files.tensors import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
+from xmcap.files.tensors import Tensor, check_name, is_file_name, read_safetensors
 from xmcap.models.vit import POOLS, ViTConfig
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
@@ -61,6 +61,12 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> WeightSource:
   UsageError for an unknown class, an unsupported variant, or damaged files.
   """
   config = read_json(path / CONFIG)
+  if "pretrained_cfg" in config:
+    name = shown(str(config.get("architecture")), 60)
+    raise UsageError(
+      f"{path / CONFIG}: {name} of timm, which xmcap does not read: give this ViT of transformers, OpenCLIP or"
+      " big_vision"
+    )
   classes = config.get("architectures") or []
   if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
     raise UsageError(f"{path / CONFIG}: architectures is no list of names")
@@ -130,8 +136,8 @@ def _open_vit(
   pool: str | None,
 ) -> WeightSource:
   family = hf_vit.CLASSES[name] if name else hf_vit.MODEL_TYPES[settings["model_type"]]
-  processor, _ = _processor(path)
-  config = hf_vit.read_config(family, settings, processor, str(path / CONFIG), pool)
+  processor, processor_where = _processor(path)
+  config = hf_vit.read_config(family, settings, processor, str(path / CONFIG), processor_where, pool)
   anchors = [name for name in tensors if name.endswith(family.anchor) and not name.startswith("text_model.")]
   if len(anchors) != 1:
     reason = f"tensors {', '.join(anchors)}" if anchors else f"no tensor {family.anchor}"
@@ -151,20 +157,30 @@ def _open_vit(
   pairs = functools.partial(hf_vit.vit_pairs, family, config, prefix=prefix)
   source = "" if processor else f"; no {PROCESSOR}: image_mean and image_std are {family.model}'s usual"
   notes = [f"pool {config.pool!r}{source}"]
+  if processor:
+    how = hf_image_processors.check_size(processor, config.image_size, family.resize, processor_where)
+    side = f"{config.image_size} x {config.image_size}"
+    if how:
+      notes.append(f"pictures are stretched to {side} by a bilinear filter, not as its processor does: {how}")
   return WeightSource(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)
 
 
 def read_tensors(path: pathlib.Path, weights: str = WEIGHTS) -> dict[str, Tensor]:
-  """Reads the tensors of a folder from the file `weights`, or from the shards in its index.
+  """Reads the tensors of a folder from the file `weights`, or from the shards in its index, as `unwrapped` names them.
 
-  UsageError if there are only pickles or no weights, or if the shards are not those of the index.
+  UsageError if there are only other weights or none, or if the shards are not those of the index.
   """
   index = path / f"{weights}.index.json"
-  if not index.is_file():
-    if (path / weights).is_file():
-      return read_safetensors(path / weights)
-    refuse_pickles_in(path)
-    raise UsageError(f"{path}: neither {weights} nor {index.name} there")
+  if index.is_file():
+    tensors = _read_shards(path, index)
+  elif (path / weights).is_file():
+    tensors = read_safetensors(path / weights)
+  else:
+    raise UsageError(f"{path}: {weight_files.absent([file.name for file in path.iterdir()], weights)}")
+  return weight_files.unwrapped(tensors, str(path))
+
+
+def _read_shards(path: pathlib.Path, index: pathlib.Path) -> dict[str, Tensor]:
   files = read_json(index).get("weight_map")
   if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
     raise UsageError(f"{index}: no weight_map from names to files")

@@ -40,7 +40,7 @@ class Towers:
     modules: our modules of the text tower and of the heads -> theirs.
     tokens, positions: names of the two embeddings.
     text: constant fields of TextConfig.
-    resize, text_head, image_head: as in DualConfig; `resize` is that of its processor's class.
+    text_head, image_head: as in DualConfig.
     width: transformers' value for a missing `projection_dim`.
     may_drop: as in `pairs.make_outputs`.
   """
@@ -51,7 +51,6 @@ class Towers:
   tokens: str
   positions: str
   text: Mapping[str, Any]
-  resize: str
   text_head: str = "linear"
   image_head: str = "linear"
   width: int = 512
@@ -74,7 +73,7 @@ _CLIP = Towers(
        max_position_embeddings=77, hidden_act="quick_gelu", layer_norm_eps=1e-5, eos_token_id=49407),
   _MODULES | {"image_head": "visual_projection", "text_head": "text_projection"},
   f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
-  dict(pool="end", causal=True, mask_padding=False), "bicubic_crop", may_drop=_IDS,
+  dict(pool="end", causal=True, mask_padding=False), may_drop=_IDS,
 )  # fmt: skip
 # Its end is the first end token, even with id 2 (transformers' modular_metaclip_2.py).
 _METACLIP_2 = dataclasses.replace(_CLIP, vision=hf_vit.CLASSES["MetaClip2Model"])
@@ -84,7 +83,7 @@ _SIGLIP = Towers(
        max_position_embeddings=64, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, pad_token_id=1),
   _MODULES | {"text_head": "text_model.head"},
   f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
-  dict(pool="last", mask_padding=False), "bicubic", "linear_bias", "none", may_drop=_IDS,
+  dict(pool="last", mask_padding=False), "linear_bias", "none", may_drop=_IDS,
 )  # fmt: skip
 _ALTCLIP = Towers(
   hf_vit.FAMILIES[1],
@@ -92,7 +91,7 @@ _ALTCLIP = Towers(
        max_position_embeddings=514, hidden_act="gelu", layer_norm_eps=1e-5, pad_token_id=1, project_dim=768),
   _ROBERTA_MODULES | {"image_head": "visual_projection"},
   "text_model.roberta.embeddings.word_embeddings.weight", "text_model.roberta.embeddings.position_embeddings.weight",
-  dict(pool="first", pre_norm=False, embedding_norm=True, positions="counted"), "bicubic_crop", "linear_bias",
+  dict(pool="first", pre_norm=False, embedding_norm=True, positions="counted"), "linear_bias",
   width=768, may_drop=_IDS | {r"text_model\.roberta\.pooler\..*": "the pooler: AltCLIP does without"},
 )  # fmt: skip
 MODELS = {
@@ -115,7 +114,7 @@ def read_config(
 
   UsageError if our towers do not support the variant.
   """
-  vit = hf_vit.read_config(towers.vision, settings, processor, where, None)
+  vit = hf_vit.read_config(towers.vision, settings, processor, where, processor_where, None)
   values = text_values(towers, settings)
   fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()} | dict(towers.text)
   fields["activation"] = hf_vit.activation(values, f"{where}: text_config")
@@ -138,7 +137,7 @@ def read_config(
       raise UsageError(
         f"{where}: text_config.projection_size is {width}, and the vision tower gives {vit.width}"
       )
-  resize = hf_image_processors.resize(processor, vit.image_size, towers.resize, processor_where)
+  resize = hf_image_processors.resize(processor, vit.image_size, towers.vision.resize, processor_where)
   dual = make_config(
     DualConfig, where,
     {"embed_dim": width, "image_head": towers.image_head, "text_head": towers.text_head, "resize": resize},

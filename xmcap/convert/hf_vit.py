@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from xmcap.convert.hf_image_processors import PROCESSOR
+from xmcap.convert.hf_image_processors import PROCESSOR, normalization
 from xmcap.convert.pairs import (
   Pair,
   below,
@@ -55,6 +55,7 @@ class Family:
     positions, token: names of the position embedding and of the class token, if any, each with its number of leading
       axes of size 1.
     pool, pre_norm, patch_bias: as in ViTConfig.
+    resize: what its processor does, as in DualConfig.
     mean, std: `image_mean` and `image_std` without a preprocessor_config.json.
     may_drop: as in `pairs.make_outputs`.
   """
@@ -69,6 +70,7 @@ class Family:
   pool: str
   pre_norm: bool
   patch_bias: bool
+  resize: str
   mean: tuple[float, ...]
   std: tuple[float, ...]
   may_drop: Mapping[str, str]
@@ -117,7 +119,7 @@ _VIT = Family(
   defaults=_SIZES | dict(patch_size=16, hidden_act="gelu", layer_norm_eps=1e-12, qkv_bias=True),
   modules=_VIT_MODULES,
   positions=("embeddings.position_embeddings", 1), token=("embeddings.cls_token", 2),
-  pool="tok", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF,
+  pool="tok", pre_norm=False, patch_bias=True, resize="bilinear_square", mean=_HALF, std=_HALF,
   may_drop={
     r"(.*\.)?pooler\.dense\.(weight|bias)": "the pooler: xmcap takes the class token as it is",
     r"classifier\.(weight|bias)": "the classifier",
@@ -128,14 +130,15 @@ _CLIP = Family(
   defaults=_SIZES | dict(patch_size=32, hidden_act="quick_gelu", layer_norm_eps=1e-5),
   modules=_CLIP_MODULES,
   positions=("embeddings.position_embedding.weight", 0), token=("embeddings.class_embedding", 0),
-  pool="tok", pre_norm=True, patch_bias=False, mean=CLIP_MEAN, std=CLIP_STD, may_drop=_BESIDE,
+  pool="tok", pre_norm=True, patch_bias=False, resize="bicubic_crop", mean=CLIP_MEAN, std=CLIP_STD,
+  may_drop=_BESIDE,
 )  # fmt: skip
 _SIGLIP = Family(
   "SiglipVisionModel", "siglip_vision_model", "SiglipImageProcessor",
   defaults=_SIZES | dict(patch_size=16, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, vision_use_head=True),
   modules=_SIGLIP_MODULES,
   positions=("embeddings.position_embedding.weight", 0), token=None,
-  pool="map", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF, may_drop=_BESIDE,
+  pool="map", pre_norm=False, patch_bias=True, resize="bicubic", mean=_HALF, std=_HALF, may_drop=_BESIDE,
 )  # fmt: skip
 _METACLIP_2 = dataclasses.replace(_CLIP, model="MetaClip2VisionModel", model_type="metaclip_2_vision_model")
 FAMILIES = (_VIT, _CLIP, _SIGLIP)
@@ -169,11 +172,17 @@ def vit_pairs(family: Family, config: ViTConfig, paths: Collection[str], prefix:
 
 
 def read_config(
-  family: Family, settings: Mapping[str, Any], processor: Mapping[str, Any], where: str, pool: str | None
+  family: Family,
+  settings: Mapping[str, Any],
+  processor: Mapping[str, Any],
+  where: str,
+  processor_where: str,
+  pool: str | None,
 ) -> ViTConfig:
   """Returns our configuration of the ViT in a config.json and, unless empty, a preprocessor_config.json.
 
-  `pool` replaces the tower's own pooling. UsageError if our ViT does not support the variant.
+  `where` and `processor_where` are their paths. `pool` replaces the tower's own pooling. UsageError if our ViT does not
+  support the variant.
   """
   values = {
     **family.defaults,
@@ -188,6 +197,7 @@ def read_config(
     )
   for name in ("image_size", "patch_size"):
     values[name] = _one_side(values[name], f"{where}: {name}")
+  mean, std = normalization(processor, family.processor, family.mean, family.std, processor_where)
   own = family.pool if values.get("vision_use_head", True) else "none"
   fields = {
     **{ours: values[theirs] for ours, theirs in FIELDS.items()},
@@ -195,8 +205,8 @@ def read_config(
     "activation": activation(values, where),
     "pre_norm": family.pre_norm,
     "patch_bias": family.patch_bias,
-    "image_mean": processor.get("image_mean") or family.mean,
-    "image_std": processor.get("image_std") or family.std,
+    "image_mean": mean,
+    "image_std": std,
   }
   beside = {name: f"{name} (of {PROCESSOR})" for name in ("image_mean", "image_std")}
   return make_config(ViTConfig, where, fields, FIELDS | beside)

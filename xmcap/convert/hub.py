@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from xmcap import extras
+from xmcap.convert import weight_files
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import files
 from xmcap.terminal import shown
@@ -27,7 +28,6 @@ _BESIDE = re.compile(
   r"(\d+_\w+/)?([\w.-]+\.json|vocab\.txt|merges\.txt|(spiece|tokenizer|sentencepiece\.bpe)\.model)"
 )
 _MODULE = re.compile(r"(\d+_\w+/)?")
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +79,11 @@ def find(option: str, value: str, format_name: str | None = None) -> Snapshot | 
       raise XmcapError(f"{where}: {repository} has no commit: try again")
     chosen = needed(names, format_name)
     if not any(name.endswith(".safetensors") for name in chosen):
-      pickles = [name for name in names if name.endswith(_PICKLES)]
-      content = f"only {shown(pickles[0])}, a pickle, which could run code" if pickles else "no safetensors"
-      raise UsageError(f"{option}={value}: {repository} holds {content}: give a repository with safetensors")
+      stem = "model" if "config.json" in names else "open_clip_model"
+      lack = weight_files.absent(list(map(shown, names)), f"{stem}.safetensors")
+      raise UsageError(
+        f"{option}={value}: {repository}: {lack}; or give another repository, with safetensors"
+      )
     folder = huggingface_hub.snapshot_download(repository, revision=commit, allow_patterns=chosen)
   except errors.GatedRepoError:
     raise UsageError(

@@ -261,7 +261,9 @@ def unchanged(tensors: Mapping[str, Tensor], where: str) -> list[Output]:
 
 def _given(source: Mapping[str, Tensor], name: str, shape: Shape, where: str, asked_by: str) -> Tensor:
   if name not in source:
-    raise UsageError(f"{where}: no tensor {name}, which {asked_by} for with shape {shape}")
+    longer = next((other for other in source if other.endswith(f".{name}")), "")
+    hint = f"; {longer} is there, with a prefix that not all names share" if longer else ""
+    raise UsageError(f"{where}: no tensor {name}, which {asked_by} for with shape {shape}{hint}")
   tensor = source[name]
   if tensor.shape != shape:
     raise UsageError(f"{tensor.where}: tensor {name} has shape {tensor.shape}, and {asked_by} for {shape}")

@@ -2,13 +2,14 @@
 
 import pathlib
 
-from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5x
+from xmcap import wording
+from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5x, weight_files
 from xmcap.convert.source import WeightSource
 from xmcap.errors import UsageError
 from xmcap.files import addresses
 from xmcap.files.bucket_paths import epath
 from xmcap.files.orbax import is_orbax
-from xmcap.files.tensors import refuse_pickle, refuse_pickles_in
+from xmcap.files.tensors import refuse_pickle
 from xmcap.models.vit import ViTConfig
 from xmcap.training.checkpoints.weights import PARAMS
 
@@ -98,5 +99,8 @@ def _recognise(path: pathlib.Path, format_name: str | None) -> tuple[str, pathli
   elif is_xmcap(path):
     raise UsageError(f"{path}: holds xmcap's own weights: name it in train.pretrained, or give --to=hf")
   else:
-    refuse_pickles_in(path)
+    names = sorted(file.name for file in path.iterdir())
+    if weights := [name for name in names if name.endswith(".safetensors")]:
+      raise UsageError(f"{path}: holds {wording.first_few(weights)}, but no {hf.CONFIG}: fetch it too")
+    raise UsageError(f"{path}: {weight_files.absent(names, hf.WEIGHTS)}; xmcap converts {_KNOWN}")
   raise UsageError(f"{path}: not what xmcap converts: give {_KNOWN}")

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import io
 import math
 import os
 import threading
@@ -13,8 +12,8 @@ import gin
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
-from xmcap.data import image_formats
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.reading import image_formats
 from xmcap.terminal import shown
 
 MAX_PIXELS = 89_478_485
@@ -66,25 +65,22 @@ def _renew_budget() -> None:
 os.register_at_fork(after_in_child=_renew_budget)
 
 
-def decode(
-  data: bytes, key: str, at_least: int | None = None, formats: tuple[str, ...] = image_formats.FORMATS
-) -> np.ndarray:
+def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
   """Decodes an image to uint8 [height, width, 3].
 
   Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep the upper eight), transparency is composited on white,
   the EXIF orientation is applied, and animations give their first frame.
 
   Args:
-    data: the bytes of a file in one of the `formats`.
+    data: the bytes of a file in one of the formats of `image_formats`.
     key: the image's key, for messages.
     at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale as long as both sides have at least this many
       pixels, which is several times faster for large photographs.
-    formats: Pillow's names of the formats.
 
   Raises:
     XmcapError: the bytes are not an image, are truncated, or claim too many pixels; the message names the key.
   """
-  with _opened(data, key, formats=formats) as image:
+  with _opened(data, key) as image:
     if at_least is not None and image.format == "JPEG":
       image.draft(None, (at_least, at_least))
     image.load()
@@ -92,13 +88,11 @@ def decode(
 
 
 @contextlib.contextmanager
-def _opened(
-  data: bytes, key: str, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] = image_formats.FORMATS
-) -> Iterator[ImageFile.ImageFile]:
+def _opened(data: bytes, key: str, max_pixels: int = MAX_PIXELS) -> Iterator[ImageFile.ImageFile]:
   """Opens an image, checks its header, and turns any error within the block into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:
-    with Image.open(io.BytesIO(data), formats=formats) as image:
+    with image_formats.opened(data) as image:
       width, height = image.size
       if width * height > max_pixels:
         wrong, mend = f"{width} x {height} pixels are more than the {max_pixels} allowed", "make it smaller"
@@ -108,16 +102,13 @@ def _opened(
         wrong = f"a JPEG of more than {image_formats.MAX_SCANS} scans"
       else:
         _scale_transparent_colour(image)
-        with _BUDGET.reserved(width * height):
+        # libavif decodes up to three times as many pixels, whatever the header says.
+        with _BUDGET.reserved(MAX_PIXELS if image.format == "AVIF" else width * height):
           yield image
   except (XmcapError, MemoryError):  # running out of memory is not the image's fault
     raise
   except Image.UnidentifiedImageError:
-    wrong = (
-      f"not a picture in a known format ({', '.join(image_formats.FORMATS)})" if data else "an empty file"
-    )
-    if other := image_formats.other_format(data):
-      wrong, mend = f"a file in {other}, which is not read", image_formats.CONVERT
+    wrong, _, mend = image_formats.reason(data).rpartition(": ")
   except Image.DecompressionBombError:
     wrong, mend = f"more than the {max_pixels} pixels allowed", "make it smaller"
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes

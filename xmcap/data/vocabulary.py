@@ -292,7 +292,8 @@ def check_rows(vocabulary: Vocabulary, rows: int) -> None:
   if vocabulary.rows != rows:
     raise UsageError(
       f"{vocabulary.path}: {vocabulary.size:,} pieces do not fit the model's {rows:,} rows (T5Config.vocab_size): give "
-      f"the model's own vocabulary (mT5's has {MT5_SIZE:,} pieces) with --gin.VOCABULARY=PATH, or change the model"
+      f"the model's own vocabulary (mT5's has {MT5_SIZE:,} pieces) with --gin.VOCABULARY=PATH or, if its T5 begins "
+      "fresh, --gin.T5Config.vocab_size='@vocabulary_rows()'"
     )
 
 
@@ -303,7 +304,7 @@ def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
     raise UsageError(
       f"{vocabulary.path}: no LangId piece such as {language_piece(without[0])} for {' '.join(without)} among its "
       f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one from "
-      "`xmcap data vocabulary`"
+      "`xmcap data vocabulary` and of a pretrained captioner its ViT alone: --gin.PRETRAINED=\"[('FOLDER', 'vit')]\""
     )
   prompts = [tuple(vocabulary.prompt(language)) for language in languages]
   for language, prompt in zip(languages, prompts, strict=True):

@@ -29,9 +29,9 @@ from xmcap.evaluation.record_references import RecordReferences
 from xmcap.files import addresses, files, outputs
 from xmcap.pages import output
 from xmcap.progress import Progress
+from xmcap.reading import archives, subsets
 from xmcap.reading import predictions as predictions_lib
 from xmcap.reading import references as references_lib
-from xmcap.reading import subsets
 from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.score import score_captions
@@ -42,7 +42,6 @@ __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
 Row = tuple[str, str, float]
 
 _DECODED = "decoded.jsonl"
-_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 @gin.configurable
@@ -150,7 +149,7 @@ class CaptionEvaluator:
     if not self.records:
       present = set(addresses.names(self.images_dir))
       for key in self.references:
-        if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
+        if not any(f"{key}{suffix}" in present for suffix in archives.PICTURES):
           raise self._no_picture(key)
     evaluator = copy.copy(self)
     evaluator.out_dir, evaluator.baselines = "", None
@@ -262,7 +261,7 @@ class CaptionEvaluator:
   def _bytes(self, key: str) -> bytes:
     if self.records:
       return self.records.read(key)
-    for suffix in _SUFFIXES:
+    for suffix in archives.PICTURES:
       with contextlib.suppress(FileNotFoundError):
         return addresses.read_bytes(addresses.join(self.images_dir, f"{key}{suffix}"))
     raise self._no_picture(key)

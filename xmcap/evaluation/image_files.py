@@ -16,13 +16,16 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.files import addresses, paths
 from xmcap.files import keys as keys_lib
 from xmcap.files.bucket_paths import epath
-from xmcap.reading import archives
+from xmcap.reading import archives, image_formats
 
-_ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
+_START = 64  # bytes that tell whether a file of another name is a picture
 
 
 def find(names: Sequence[str]) -> dict[str, str]:
   """Finds the images named by files, folders and patterns such as `photos/**/*.jpg`; those of a folder are sorted.
+
+  A folder's images are the files that `archives.PICTURES` names, and others that are images by their first bytes. A
+  line says what of a folder is passed over. What cannot be read is not known yet: see `Loader`.
 
   Returns:
     File -> its path relative to the named folder.
@@ -113,11 +116,7 @@ def _files(name: str) -> Iterator[tuple[str, str]]:
   """Yields the files that a name matches, and their paths relative to its folder, with `/`."""
   path = epath.Path(name)
   if path.is_dir():
-    inside = sorted(os.fspath(file) for file in path.iterdir())
-    files = [file for file in inside if file.lower().endswith(_ENDINGS) and not epath.Path(file).is_dir()]
-    if not files:
-      raise UsageError(f"{name}: no pictures in this folder: name one with {', '.join(_ENDINGS)} files")
-    yield from ((file, os.path.basename(file)) for file in files)
+    yield from ((file, os.path.basename(file)) for file in _in_folder(name))
   elif glob.has_magic(name) and not path.exists():
     # Folders that match are skipped, because the pattern may match their contents too.
     files = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
@@ -130,3 +129,39 @@ def _files(name: str) -> Iterator[tuple[str, str]]:
     raise UsageError(f"{name}: cannot be read (no such file): name a JPEG or PNG file, or a folder of them")
   else:
     yield name, os.path.basename(name)
+
+
+def _in_folder(folder: str) -> list[str]:
+  """The images of a folder; UsageError if it has none."""
+  images, others, folders = [], [], []
+  for file in sorted(epath.Path(folder).iterdir()):
+    if file.name.startswith("."):  # of the system, such as ._a.jpg beside a.jpg
+      continue
+    known = archives.split_suffix(file.name)[1]
+    if file.is_dir():
+      folders.append(file.name)
+    elif known in archives.PICTURES or (not known and image_formats.is_image(_start(file))):
+      images.append(os.fspath(file))
+    else:
+      others.append(file.name)
+  parts = [
+    f"{wording.count(len(names), noun)} ({wording.first_few(names)})"
+    for noun, names in (("file", others), ("folder", folders))
+    if names
+  ]
+  rest = f"no pictures, passed over: {', '.join(parts)}" if parts else ""
+  inside = f"; for the pictures in its folders name '{os.path.join(folder, '**/*')}'" if folders else ""
+  if not images:
+    few = ", ".join(archives.PICTURES[:6])
+    raise UsageError(f"{folder}: no pictures in this folder: name one with files such as {few}{inside}")
+  if parts:
+    print(f"{folder}: {terminal.shown(rest, limit=None)}{inside}", file=sys.stderr)
+  return images
+
+
+def _start(file: epath.Path) -> bytes:
+  try:
+    with file.open("rb") as opened:
+      return opened.read(_START)
+  except OSError:
+    return b""

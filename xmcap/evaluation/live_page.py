@@ -4,7 +4,7 @@ import functools
 import itertools
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gin
@@ -116,14 +116,14 @@ class LivePage(Hook):
     if not self.out or jax.process_index():
       return
     try:
-      files.write_text(self.out, self._page(run))
+      files.write_lines(self.out, self._page(run))
     except XmcapError as error:
       if not self._has_failed:
         run.say(f"{self.out}: cannot be written ({error}); the run goes on without the page")
       self._has_failed = True
 
-  def _page(self, run: Run) -> str:
-    cards = "".join(self._card(number, key) for number, key in enumerate(self.references, 1))
+  def _page(self, run: Run) -> Iterator[str]:
+    cards = (self._card(number, key) for number, key in enumerate(self.references, 1))
     lede = f"Step {run.step:,} of {run.total_steps:,}. {elements.escape(self.note)}"
     header = f"""<progress max="{run.total_steps}" value="{run.step}">{run.step / run.total_steps:.0%}</progress>
 <p class="note">This page reloads itself every {_RELOAD} seconds.</p>"""

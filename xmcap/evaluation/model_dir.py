@@ -71,7 +71,8 @@ def check_pretrained(vocabulary: vocabulary_lib.Vocabulary, pretrained: start.Pr
       if (place / model_json.NAME).exists() and own.exists():
         if vocabulary_lib.Vocabulary(os.fspath(own)).sha256 != vocabulary.sha256:
           raise UsageError(
-            f"{folder} was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={own}"
+            f"{folder} was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={own} or, if"
+            f" that lacks a language, take the ViT alone: --gin.PRETRAINED=\"[('{folder}', 'vit')]\""
           )
         break
 

@@ -28,6 +28,9 @@ FOLDER_LOCK = ".xmcap.lock"
 
 Paths = str | os.PathLike | Iterable[str | os.PathLike]
 
+_OF_FILES = (
+  ".csv", ".html", ".json", ".jsonl", ".md", ".parquet", ".pdf", ".svg", ".tex", ".tsv", ".txt", ".xlsx"
+)  # fmt: skip
 _TRIES = 40
 _PAUSE = 0.05  # seconds; long enough for a holder to write its name, or to remove its lock
 _HOLDER = 300  # bytes of the holder's name that are shown
@@ -120,7 +123,10 @@ def held(
 
 
 def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = True) -> None:
-  """Raises UsageError for a path that no file can have, an unknown scheme, and a file's path that ends in a slash."""
+  """Raises UsageError for a path that no file can have, an unknown scheme, and one of the other kind.
+
+  A file's path ends in no slash, and a new folder's not as a table or a page does.
+  """
   if os.fspath(path):
     check_name(path)
     check_scheme(path)
@@ -128,6 +134,10 @@ def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = Tr
     raise UsageError(f"{option} is empty: give the path of a {'folder' if folder else 'file'}")
   if not folder and os.fspath(path).endswith(os.sep):
     raise UsageError(f"{option}={terminal.shown(path)} is the path of a folder: give the path of a file")
+  if folder and os.fspath(path).lower().endswith(_OF_FILES) and not os.path.isdir(path):
+    raise UsageError(
+      f"{option}={terminal.shown(path)} is the name of a file: give a folder, in which the files get their names"
+    )
 
 
 @contextlib.contextmanager

@@ -141,13 +141,6 @@ def refuse_pickle(path: str | os.PathLike) -> None:
     )
 
 
-def refuse_pickles_in(folder: pathlib.Path) -> None:
-  """Raises UsageError if a file of a folder has the name of a pickle."""
-  for file in sorted(folder.iterdir()):
-    if file.suffix in _PICKLES:
-      refuse_pickle(file)
-
-
 def _holds_pickle(path: pathlib.Path) -> bool:
   try:
     with zipfile.ZipFile(path) as file:

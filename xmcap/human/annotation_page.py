@@ -105,7 +105,7 @@ def write_annotation_page(
   """Writes `annotate.html` into a folder, with the pictures in it, or in `pictures/` if there are many.
 
   With the name of an annotator the page is for them alone, and does not ask for a name. The same input gives the same
-  bytes. UsageError names pictures that cannot be read as JPEG or PNG, or have no caption where captions are rated.
+  bytes. UsageError names pictures that cannot be read, or have no caption where captions are rated.
   """
   out = pathlib.Path(out)
   link = len(items) > MOST_EMBEDDED
@@ -120,7 +120,7 @@ def write_annotation_page(
   for number, item in enumerate(items):
     picture = pictures.thumbnail(item.read, _SIDE, _QUALITY)
     if picture is None:
-      broken.append(item.image)
+      broken.append(f"{item.image}: {pictures.problem(item.read())}")
     elif link:
       sources.append(f"{FOLDER}/{number:06}.jpg")
       with files.whole(out / sources[-1]) as file:
@@ -129,8 +129,8 @@ def write_annotation_page(
       sources.append(elements.picture_uri(picture))
   if broken:
     raise UsageError(
-      f"{len(broken):,} of {wording.count(len(items), 'picture')} cannot be read as JPEG or PNG "
-      f"({wording.first_few(broken)}); convert or remove them"
+      f"{len(broken):,} of {wording.count(len(items), 'picture')} cannot be read ({'; '.join(broken[:3])}"
+      f"{'; ...' if broken[3:] else ''})"
     )
   style = elements.resource("annotation_page.css", "xmcap.human")
   data = _page_data(language, items, sources, procedure, annotator)

@@ -88,12 +88,18 @@ def _picture_sources(
   if link_from is None:
     sources = {key: pictures.data_uri(path) for key, path in paths.items()}
   else:
-    sources = {key: urllib.parse.quote(os.path.relpath(path, link_from)) for key, path in paths.items()}
+    links = {
+      key: os.path.relpath(path, link_from) for key, path in paths.items() if pictures.is_linkable(path)
+    }
+    sources = {key: urllib.parse.quote(link) for key, link in links.items()}
   missing = [key for key in keys if not sources.get(key)]
   if missing:
+    there = next((paths[key] for key in missing if key in paths), None)
+    of_one = "" if there is None or link_from else f"; {there}: {pictures.problem(there.read_bytes())}"
     raise UsageError(
-      f"{images_dir}: {len(missing):,} of {len(keys):,} pictures are missing or cannot be read "
-      f"({wording.first_few(missing)}); add them as KEY.jpg or KEY.png"
+      f"{images_dir}: {len(missing):,} of {len(keys):,} pictures are missing or cannot be "
+      f"{'shown by a browser' if link_from else 'read'} ({wording.first_few(missing)}); add them as KEY.jpg or KEY.png"
+      f"{of_one}"
     )
   return [sources[key] or "" for key in keys]
 

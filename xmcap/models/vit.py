@@ -42,7 +42,7 @@ class ViTConfig:
 
   Attributes:
     width, depth, mlp_dim, num_heads: sizes of the transformer; width must be divisible by num_heads.
-    patch_size, image_size: in pixels; images are square, and image_size must be divisible by patch_size.
+    patch_size, image_size: in pixels; images are square, and their last pixels that fill no patch are not seen.
     pool: one vector by `gap` (mean), `map` (attention pooling with a learned query) or `tok` (class token); `none`:
       all patch tokens.
     dropout_rate: dropout of embeddings, attention, MLP and residual branches.
@@ -85,9 +85,9 @@ class ViTConfig:
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
     limits.check_names(self, pool=POOLS, activation=ACTIVATIONS, attention=IMPLEMENTATIONS)
-    if self.image_size % self.patch_size:
+    if self.image_size < self.patch_size:
       raise UsageError(
-        f"ViTConfig.image_size {self.image_size} is not divisible by patch_size {self.patch_size}"
+        f"ViTConfig.image_size {self.image_size} is less than patch_size {self.patch_size}: no patch fits"
       )
     if self.width % self.num_heads:
       raise UsageError(f"ViTConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
@@ -194,8 +194,8 @@ class ViT(nn.Module):
     """Cuts images [rows, H, W, 3] into patches, row by row: [rows, num_patches, size, size, 3]."""
     rows, size = image.shape[0], self.config.patch_size
     side = self.config.image_size // size
-    x = image.reshape(rows, side, size, side, size, 3).transpose(0, 1, 3, 2, 4, 5)
-    return x.reshape(rows, side * side, size, size, 3)
+    x = image[:, : side * size, : side * size].reshape(rows, side, size, side, size, 3)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(rows, side * side, size, size, 3)
 
   def normalize(self, image: jax.Array) -> jax.Array:
     """Normalizes pixels 0..255, [..., 3] of any dtype, to (value / 255 - mean) / std in float32."""

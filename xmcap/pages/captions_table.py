@@ -1,10 +1,11 @@
-"""captions.csv: every scored caption with its scores and faults, for a spreadsheet or a script."""
+"""Tables of captions for a spreadsheet or a script: captions.csv with scores and faults, and a row for each picture."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from xmcap.progress import Say
 from xmcap.scoring.health import Health
 from xmcap.scoring.health.faults import FAULTS
 from xmcap.scoring.result import Result
@@ -41,6 +42,23 @@ def lines(result: Result) -> Iterator[str]:
       columns.append(_faults(result.health[language], len(keys)))
     # Faster than the module csv, in which every cell is looked at for what needs quotation marks.
     yield "\n".join([*map(",".join, zip(*columns, strict=True)), ""])
+
+
+def wide(
+  languages: Sequence[str], captions: Iterable[tuple[str, Mapping[str, str]]], say: Say
+) -> Iterator[str]:
+  """Yields a CSV with a row for each image (key, {language: caption}) and a column for each language.
+
+  It begins and is protected as `lines`; `say` gets a line on how many cells have an apostrophe.
+  """
+  protected = 0
+  yield "\ufeff" + ",".join(["image/key", *languages]) + "\n"
+  for key, of_image in captions:
+    texts = [key, *(of_image.get(language, "") for language in languages)]
+    protected += sum(text.startswith(_FORMULA) for text in texts)
+    yield ",".join(map(_cell, texts)) + "\n"
+  if protected:
+    say(f"{protected:,} cells begin as formulas do, and have an apostrophe before them: score .jsonl instead")
 
 
 def _cell(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.reading import rows
+from xmcap.reading import archives, rows
 from xmcap.reading.ids import Namer
 from xmcap.terminal import shown
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _PREFIX = re.compile(r"COCO_(train|val|test)\d{4}_(?=\d)")
 _XM3600 = re.compile(r"[0-9a-f]{16}")
-_PICTURE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?|mp4|webm|mkv|avi|wav|mp3|flac)", re.IGNORECASE)
+_MEDIA = (*archives.PICTURES, ".mp4", ".webm", ".mkv", ".avi", ".wav", ".mp3", ".flac")
 
 
 def in_order(
@@ -176,7 +176,7 @@ def _renamed(
     for key, matches in candidates.items()
     if len(matches) == 1
     and matches[0] not in predictions
-    and not (matches[0] in names and _PICTURE.fullmatch(os.path.splitext(key)[1]))
+    and not (matches[0] in names and os.path.splitext(key)[1].lower() in _MEDIA)
   }
 
 
@@ -191,7 +191,7 @@ def bare(key: str) -> str:
   """Returns a key in NFC without folder, suffix of an image, COCO's prefix, leading zeros and a final `.0`."""
   name = _file(key)
   stem, ending = os.path.splitext(name)
-  name = _PREFIX.sub("", stem if _PICTURE.fullmatch(ending) else name)
+  name = _PREFIX.sub("", stem if ending.lower() in _MEDIA else name)
   number = name.removesuffix(".0")
   return number.lstrip("0") or "0" if number.isascii() and number.isdigit() else name
 

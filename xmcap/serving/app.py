@@ -22,6 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from xmcap.pages.report import elements
 from xmcap.progress import Say
+from xmcap.reading import image_formats
 from xmcap.serving import limits as limits_lib
 from xmcap.serving import metrics, openapi
 from xmcap.serving.batching import Batcher, Batching
@@ -287,6 +288,7 @@ def _about(service: Service) -> Mapping[str, object]:
     "searches": list(model.searches),
     "drawing": model.drawing,
     "limits": dataclasses.asdict(service.limits),
+    "formats": [*image_formats.FORMATS, *image_formats.optional_formats()],
     "languages": list(map(elements.language, model.trained)),
     "untrained": list(map(elements.language, model.untrained)),
     "own": list(map(elements.language, model.own)),

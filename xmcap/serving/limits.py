@@ -4,17 +4,16 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from PIL import Image
 from starlette.requests import Request
 
 from xmcap import processes
-from xmcap.data import image_formats, images
+from xmcap.data import images
 from xmcap.errors import XmcapError
+from xmcap.reading import image_formats
 
 MOST_HEAD = 16 << 10
 """Largest head of a request in bytes."""
@@ -183,7 +182,7 @@ class DecodingThreads:
 def _pixels(data: bytes) -> int:
   """The number of pixels in a picture's header; 0 if it cannot be read, which `images.load` says."""
   try:
-    with Image.open(io.BytesIO(data), formats=image_formats.FORMATS) as image:
+    with image_formats.opened(data) as image:
       return image.width * image.height
   except Exception:  # Pillow raises many types of errors on damaged bytes
     return 0

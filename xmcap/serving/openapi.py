@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap import __version__
+from xmcap.reading import image_formats
 from xmcap.serving.limits import Limits
 from xmcap.serving.model import ServedModel
 
@@ -29,7 +30,8 @@ def document(model: ServedModel, limits: Limits) -> Mapping[str, Any]:
   searches = list(model.searches)
   image = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
   noun = "one language" if len(model.offered) == 1 else f"{len(model.offered)} languages"
-  images = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
+  formats = (*image_formats.FORMATS, *image_formats.optional_formats())
+  images = (*(f"image/{name.lower()}" for name in formats), "application/octet-stream")
   captions = {
     "summary": "Captions a picture",
     "description": (

@@ -5,9 +5,10 @@ const AT_ONCE = 4; // pictures that are sent at the same time
 const OWN = ["localhost", "127.0.0.1", "[::1]", location.hostname];
 const READ = /^(\xff\xd8\xff|\x89PNG\r\n|GIF8|RIFF....WEBP|BM)/s; // first bytes of the formats that the server reads
 const SMALLER = { pixels: 4e6, side: 8192 }; // of a picture that is made smaller; models see less than a million pixels
+const HEIC = /^....ftyp.{0,40}(hei[cxms]|hev[cx]|mif1|msf1)/s;
 const HINTS = [ // for files that the browser cannot show, by name or first bytes
   [/^$/, "is empty"],
-  [/^....ftyp.{0,40}(hei[cxms]|hev[cx]|mif1|msf1)/s, "is a photo in HEIC, which this browser cannot show: save "
+  [HEIC, "is a photo in HEIC, which this browser cannot show: save "
     + "it as JPEG. An iPhone takes JPEGs with Settings > Camera > Formats > Most Compatible."],
   [/\.(xlsx?|xlsm|ods|numbers|csv|tsv|jsonl?)$/i, "is a table, not a picture: drop the pictures themselves "
     + "(tables are for xmcap data build folder, which trains on them, and xmcap score)"],
@@ -258,7 +259,8 @@ async function prepared(card) {
     return smaller.blob;
   }
   const hint = HINTS.find(([pattern]) => pattern.test(first) || pattern.test(card.name));
-  if (!shown && hint) throw new Unusable(hint[1]);
+  const onServer = HEIC.test(first) && about.formats.includes("HEIF");
+  if (!shown && hint && !onServer) throw new Unusable(hint[1]);
   return card.blob;
 }
 

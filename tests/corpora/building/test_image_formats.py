@@ -1,4 +1,4 @@
-"""Image formats besides JPEG and PNG: AVIF and HEIC are converted, others are refused by name."""
+"""Image formats besides JPEG and PNG: every door reads AVIF and HEIC, and refuses others by name."""
 
 import struct
 
@@ -8,7 +8,9 @@ import pytest
 
 from tests.make.images import plain
 from xmcap.corpora.building import image_check
-from xmcap.data import image_formats, images
+from xmcap.data import images
+from xmcap.pages.report import pictures
+from xmcap.reading import image_formats
 
 
 def encoded(kind, side=64, **options):
@@ -20,6 +22,22 @@ def claiming(data, width, height):
   """The file with another size in its first `ispe` box, where AVIF and HEIC say it."""
   place = data.index(b"ispe") + 8
   return data[:place] + struct.pack(">II", width, height) + data[place + 8 :]
+
+
+DOORS = {
+  "stream, caption, features, embed, serve": lambda data: images.load(data, "k", 8),
+  "image tower of a dual model": lambda data: images.load_pixels(data, "k", 8, "bicubic"),
+  "features of ten crops": lambda data: images.ten_crops(data, "k", 8)[0],
+  "report, pages of raters": lambda data: images.decode(pictures.thumbnail(lambda: data, 64) or b"", "k"),
+  "build": lambda data: images.decode(image_check.examine(data, "k").data, "k"),
+}
+
+
+@pytest.mark.parametrize("kind", [*image_formats.FORMATS, *image_formats.optional_formats()])
+@pytest.mark.parametrize("door", DOORS)
+def test_every_format_goes_through_every_door(kind, door):
+  pixels = DOORS[door](encoded(kind))
+  assert pixels.ndim == 3 and np.abs(pixels.astype(int) - (200, 40, 40)).max() < 9
 
 
 @pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
@@ -47,10 +65,10 @@ def test_heic_with_a_too_small_header_size_is_not_decoded():
 @pytest.mark.parametrize(
   ("kind", "what"),
   [
-    ("AVIF", "a file in AVIF: convert it to JPEG or PNG, or pip install -U pillow"),
-    ("HEIF", "a file in HEIC: convert it to JPEG or PNG, or pip install pillow-heif"),
-    ("TIFF", "a file in TIFF: convert it to JPEG or PNG"),
-    ("PDF", "a file in PDF: convert it to JPEG or PNG"),
+    ("AVIF", "a file in AVIF, which is not read: convert it to JPEG or PNG, or pip install -U pillow"),
+    ("HEIF", "a file in HEIC, which is not read: convert it to JPEG or PNG, or pip install pillow-heif"),
+    ("TIFF", "a file in TIFF, which is not read: convert it to JPEG or PNG"),
+    ("PDF", "a file in PDF, which is not read: convert it to JPEG or PNG"),
   ],
 )
 def test_unsupported_image_format_is_named(kind, what, monkeypatch):

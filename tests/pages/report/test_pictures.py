@@ -3,9 +3,11 @@
 import base64
 import io
 
+import pillow_heif
 import pytest
 from PIL import Image
 
+from tests.make.images import plain
 from xmcap.errors import UsageError
 from xmcap.files import keys
 from xmcap.pages.report import pictures
@@ -109,6 +111,15 @@ def test_linked_images_have_paths_relative_to_the_report(folder, tmp_path):
   assert found.data["of"][:4] == ["k0.jpg", "k1.jpg", "k2.png", "k3.jpg"] and found.data["of"][-1] == -2
 
 
+def test_images_that_browsers_do_not_show_are_embedded_but_not_linked(tmp_path):
+  pillow_heif.register_heif_opener()
+  for name, kind in (("a.heic", "HEIF"), ("b.avif", "AVIF")):
+    (tmp_path / name).write_bytes(plain("red", (16, 16), kind))
+  assert pictures.choose("embed", ["a", "b"], tmp_path, tmp_path / "r.html").data["of"] == [0, 1]
+  linked = pictures.choose("link", ["a", "b"], tmp_path, tmp_path / "r.html")
+  assert linked.data["of"] == [-2, "b.avif"] and "1 of 2 images: a" in linked.note
+
+
 def test_report_images_none_or_without_a_folder(folder, tmp_path):
   assert pictures.choose("embed", _KEYS, None, tmp_path / "r.html").data == {"kind": "none"}
   assert pictures.choose("none", _KEYS, folder, tmp_path / "r.html").sources == "'none'"
@@ -122,14 +133,13 @@ def test_report_images_option_refuses_invalid_choices(tmp_path):
 
 
 def test_images_are_found_in_subfolders(tmp_path):
-  for name in ("a.png", "deep/a.jpg", "deep/b.JPG", "one/c.jpg", "two/c.jpg", "deep/d.gif"):
+  for name in ("a.png", "deep/a.jpg", "deep/b.JPG", "one/c.jpg", "two/c.jpg", "deep/d.gif", "deep/e.txt"):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     Image.new("RGB", (8, 8)).save(path, "PNG")
-  found = pictures.find_all(tmp_path, ["a", "b", "c", "d", "../a"])
-  assert found == {"a": tmp_path / "a.png", "b": tmp_path / "deep/b.JPG"}, (
-    "the name of two pictures says nothing"
-  )
+  found = pictures.find_all(tmp_path, ["a", "b", "c", "d", "e", "../a"])
+  # The name of two pictures, c, says nothing.
+  assert found == {"a": tmp_path / "a.png", "b": tmp_path / "deep/b.JPG", "d": tmp_path / "deep/d.gif"}
   assert pictures.choose("embed", ["a", "b", "c"], tmp_path, tmp_path / "r.html").data["of"] == [0, 1, -2]
   linked = pictures.choose("link", ["a", "b", "c"], tmp_path, tmp_path / "r.html")
   assert linked.data["of"] == ["a.png", "deep/b.JPG", -2] and linked.note

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from xmcap.data import image_formats, images
+from xmcap.data import images
 from xmcap.errors import XmcapError, one_line
+from xmcap.reading import image_formats
 
 MIN_SIDE = 8
 """Smallest side of an image in pixels; dead links often return a single pixel."""
@@ -20,8 +21,6 @@ DEFAULT_QUALITY = 90
 _JPEG_SIDE = 65_500  # largest side of a JPEG, in pixels
 _AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more images, as phones write it
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")
-# The way to read other formats: Pillow's name, and what it takes.
-_OPTIONAL = {"AVIF": ("AVIF", "pip install -U pillow"), "HEIC": ("HEIF", "pip install pillow-heif")}
 
 # Pillow warns about odd metadata of each image, but only the pixels matter.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
@@ -52,9 +51,8 @@ def examine(
   """
   if not data:
     return ExaminedImage(b"", "empty_file", "an empty file")
-  formats = (*image_formats.FORMATS, *image_formats.optional_formats())
   try:
-    with Image.open(io.BytesIO(data), formats=formats) as image:
+    with image_formats.opened(data) as image:
       kind, (width, height) = image.format, image.size
       size = f"{width} x {height} pixels"
       scaled = image_size if image_size is not None and min(width, height) > image_size else None
@@ -70,7 +68,7 @@ def examine(
         image.draft(None, (1, 1))  # at an eighth of the size: reads the whole JPEG in a third of the time
         image.load()
         return ExaminedImage(data)
-    pixels = images.decode(data, key, at_least=scaled, formats=formats)
+    pixels = images.decode(data, key, at_least=scaled)
   except Image.DecompressionBombError as error:  # Pillow's own limit comes first
     return ExaminedImage(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
@@ -78,8 +76,10 @@ def examine(
       return ExaminedImage(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
     if data[:256].lstrip().lower().startswith(_PAGES):
       return ExaminedImage(b"", "not_a_picture", "a web page, not a picture")
-    if other := image_formats.other_format(data):
-      return _in_other_format(other, data)
+    if image_formats.other_format(data):
+      reason = image_formats.reason(data)
+      damaged = reason.startswith("the header")
+      return ExaminedImage(b"", "truncated" if damaged else "other_format", reason)
     return ExaminedImage(b"", "not_a_picture", f"an unknown format (begins with {data[:8]!r})")
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
     return ExaminedImage(b"", "truncated", _reason(error))
@@ -95,16 +95,6 @@ def examine(
   if kind not in _AS_PUBLISHED:
     return ExaminedImage(buffer.getvalue(), "converted", f"{kind} stored as {'JPEG' if scaled else 'PNG'}")
   return ExaminedImage(buffer.getvalue())
-
-
-def _in_other_format(name: str, data: bytes) -> ExaminedImage:
-  pillow, install = _OPTIONAL.get(name, ("", ""))
-  if pillow in image_formats.optional_formats():
-    return ExaminedImage(
-      b"", "truncated", f"the header of a picture in {name} is damaged ({len(data):,} bytes)"
-    )
-  way = f"{image_formats.CONVERT}, or {install}" if install else image_formats.CONVERT
-  return ExaminedImage(b"", "other_format", f"a file in {name}: {way}")
 
 
 def _reason(error: Exception) -> str:

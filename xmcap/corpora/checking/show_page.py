@@ -2,7 +2,6 @@
 
 import io
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -60,9 +59,9 @@ def write_sheet(
     "sheet.css",
     f"{count}, as the model sees them",
     f'<dl class="facts">{items}</dl>\n<ul class="legend" aria-label="Legend">{legend}</ul>',
-    "".join(_card(picture, target_length) for picture in shown),
+    (_card(picture, target_length) for picture in shown),
   )
-  files.write_text(pathlib.Path(path), page.encode("utf-8", "replace").decode())
+  files.write_lines(path, (part.encode("utf-8", "replace").decode() for part in page))
 
 
 def _card(picture: ShownImage, target_length: int) -> str:

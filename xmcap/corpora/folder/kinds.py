@@ -9,8 +9,7 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.corpora.folder import split_choice
-from xmcap.data import image_formats
-from xmcap.reading import archives
+from xmcap.reading import archives, image_formats
 
 WORDS = "words"
 LOST = "question marks"
@@ -25,7 +24,7 @@ _ADDRESS = re.compile(
   r"([a-z][a-z0-9+.-]*:(//|[^\s/]+[@=,;/])|www\.)\S*|[^\s@]+@[^\s@]+\.[a-z]+", re.IGNORECASE
 )
 _HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,6}/\S*", re.IGNORECASE)
-_PICTURE = re.compile(r".*\.(jpe?g|png|gif|webp|bmp|tiff?|avif|hei[cf]|jp2|svg)", re.IGNORECASE | re.DOTALL)
+_PICTURE_NAMES = (*archives.PICTURES, ".jp2", ".svg")
 _FILE = re.compile(r"\S*[^\s.]\.[a-z0-9]{1,5}|([a-z]:)?\S*[\\/]\S*|[a-z]:\\.*|\\\\.*", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\b.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}\b.*", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)e[+-]?\d+|[+-]?inf(inity)?", re.IGNORECASE)
@@ -52,7 +51,7 @@ def kind_of(text: str) -> str:
   tokens = text.split()[:_MOST_TOKENS]
   # `the file a.jpg` is a sentence, `My photo 1.jpg` a name.
   is_sentence = len(tokens) > 2 and all(token.isalpha() and token.islower() for token in tokens[:-1])
-  if _PICTURE.fullmatch(text) and not is_sentence and not _ADDRESS.fullmatch(text):
+  if text.lower().endswith(_PICTURE_NAMES) and not is_sentence and not _ADDRESS.fullmatch(text):
     return PICTURE_FILES
   kinds = {_of_token(token.strip(",;|")) for token in tokens}
   if len(tokens) == 1:

@@ -102,20 +102,18 @@ def page_head(
 
 
 def card_page(
-  title: str, style: str, lede_html: str, header_html: str, cards_html: str, reload_seconds: int = 0
-) -> str:
-  """Returns a page of cards with pictures, and with no script; `style` is the name of their style sheet."""
-  head = page_head(title, resources("base.css", style), images="data:", reload_seconds=reload_seconds)
-  return f"""{head}<main id="top">
+  title: str, style: str, lede_html: str, header_html: str, cards_html: Iterable[str], reload_seconds: int = 0
+) -> Iterator[str]:
+  """Yields a page of cards with pictures, and with no script; `style` is the name of their style sheet."""
+  yield page_head(title, resources("base.css", style), images="data:", reload_seconds=reload_seconds)
+  yield f"""<main id="top">
 <header class="page-head"><h1>{escape(title)}</h1>
 <p class="lede">{lede_html}</p>
 {header_html}</header>
 <div class="cards">
-{cards_html}</div>
-</main>
-</body>
-</html>
 """
+  yield from cards_html
+  yield "</div>\n</main>\n</body>\n</html>\n"
 
 
 def picture_uri(content: bytes, kind: str = "jpeg") -> str:

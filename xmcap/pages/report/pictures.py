@@ -13,12 +13,12 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from PIL import Image, ImageOps
+from PIL import ImageOps
 
 from xmcap.errors import UsageError
 from xmcap.files import keys as keys_lib
 from xmcap.pages.report import elements
-from xmcap.reading import matching
+from xmcap.reading import archives, image_formats, matching
 
 BUDGET = 24 * 2**20
 """Largest total of base64 characters of the embedded pictures of a report."""
@@ -28,7 +28,7 @@ Read = Callable[[str], bytes]
 """Returns the bytes of a picture's file, given its key."""
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_SUFFIXES = (".jpg", ".jpeg", ".png")
+_NOT_SHOWN = (".heic", ".heif", ".tif", ".tiff")  # of `archives.PICTURES`: by most browsers
 _MAX_PIXELS = 50_000_000
 _MAX_SIDE = 400
 _FEW, _SIDE_OF_FEW, _SIDE_OF_MANY = 800, 320, 176  # a few pictures can be larger within the budget
@@ -94,9 +94,8 @@ def choose(
   if mode == "embed":
     return _embedded(keys, [paths[key].read_bytes if key in paths else None for key in keys])
   address = urllib.parse.quote(os.path.relpath(folder, pathlib.Path(report).parent))
-  of = [
-    urllib.parse.quote(paths[key].relative_to(folder).as_posix()) if key in paths else _NONE for key in keys
-  ]
+  links = {key: paths[key].relative_to(folder).as_posix() for key in paths if is_linkable(paths[key])}
+  of = [urllib.parse.quote(links[key]) if key in links else _NONE for key in keys]
   data = {"kind": "link", "folder": f"{address}/", "of": of}
   # 'self' is for a report that is viewed through a server; it does not cover local files.
   return ReportPictures(data, "'self' file:", note=_missing_note(keys, of))
@@ -105,7 +104,7 @@ def choose(
 def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
   """Returns the file of an image key in a folder; None if there is none, or if the key is not a plain name."""
   if _is_name(key):
-    for suffix in _SUFFIXES:
+    for suffix in archives.PICTURES:
       path = images_dir / f"{key}{suffix}"
       if path.is_file():
         return path
@@ -133,7 +132,7 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
   others: dict[str, list[pathlib.Path]] = {}
   for parent, _, names in os.walk(folder) if missing else ():
     for stem, suffix in map(os.path.splitext, names):
-      if suffix.lower() in _SUFFIXES:
+      if suffix.lower() in archives.PICTURES:
         path = pathlib.Path(parent, f"{stem}{suffix}")
         inside = path.relative_to(folder).as_posix()
         for key in {stem, keys_lib.normal(stem), keys_lib.hashed(stem, inside)} & stems:
@@ -141,6 +140,11 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
         if len(alike := spelled.get(matching.bare(path.name), ())) == 1:
           others.setdefault(alike[0], []).append(path)
   return by_key | {key: paths[0] for key, paths in (others | deeper).items() if len(paths) == 1}
+
+
+def is_linkable(path: pathlib.Path) -> bool:
+  """Whether browsers show such a picture file, to which a page may then link."""
+  return path.suffix.lower() not in _NOT_SHOWN
 
 
 def data_uri(path: pathlib.Path) -> str | None:
@@ -155,7 +159,7 @@ def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes 
   The size in the header is checked before any pixel is decoded.
   """
   try:
-    with Image.open(io.BytesIO(read()), formats=["JPEG", "PNG"]) as image:
+    with image_formats.opened(read()) as image:
       if image.width * image.height > _MAX_PIXELS:
         return None
       if image.mode not in _SCALED_MODES:
@@ -165,8 +169,15 @@ def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes 
       buffer = io.BytesIO()
       ImageOps.exif_transpose(image).convert("RGB").save(buffer, "JPEG", quality=quality, optimize=True)
       return buffer.getvalue()
-  except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError):
+  except Exception:  # Pillow's decoders raise many types of errors on damaged bytes
     return None
+
+
+def problem(data: bytes) -> str:
+  """Returns why `thumbnail` returns None for a file, and what to do about it."""
+  if image_formats.other_format(data):
+    return image_formats.reason(data)
+  return f"damaged, no picture, or of more than {_MAX_PIXELS:,} pixels: replace it"
 
 
 def _embedded(keys: Sequence[str], readers: Sequence[Callable[[], bytes] | None]) -> ReportPictures:

@@ -1,12 +1,13 @@
-"""The formats of images: which are read, and how a file of another one is recognised."""
+"""The formats of images that every command reads, and how a file of another one is recognised."""
 
 import contextlib
 import functools
 import importlib
+import io
 import re
 
 import numpy as np
-from PIL import features
+from PIL import Image, ImageFile, features
 
 MAX_SCANS = 256
 """Limit for the scans of a JPEG, each of which can take a few bytes; progressive JPEGs have some ten."""
@@ -17,9 +18,10 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
 """The first bytes of files in these formats."""
 
-CONVERT = "convert it to JPEG or PNG"
-"""What to do about an image in another format."""
-
+_CONVERT = "convert it to JPEG or PNG"
+# The ways to read other formats: Pillow's name, and what it takes.
+_OPTIONAL = {"AVIF": ("AVIF", "pip install -U pillow"), "HEIC": ("HEIF", "pip install pillow-heif")}
+FILM = "MP4 or another film"
 _OTHER_FORMATS = {
   "TIFF": re.compile(rb"II[*+]\0|MM\0[*+]"),
   "JPEG XL": re.compile(rb"\xff\n|\0\0\0\x0cJXL "),
@@ -47,13 +49,36 @@ def optional_formats() -> tuple[str, ...]:
   return tuple(formats)
 
 
+def opened(data: bytes) -> ImageFile.ImageFile:
+  """Opens an image in a format that is read, as far as its header; raises as `PIL.Image.open`."""
+  return Image.open(io.BytesIO(data), formats=(*FORMATS, *optional_formats()))
+
+
+def is_image(start: bytes) -> bool:
+  """Whether a file with these first bytes, 32 at least, is an image, also in a format that is not read."""
+  return start.startswith(STARTS) or other_format(start) not in ("", FILM)
+
+
+def reason(data: bytes) -> str:
+  """Returns why `opened` does not know the format of a file, and what to do about it."""
+  name = other_format(data)
+  pillow, install = _OPTIONAL.get(name, ("", ""))
+  if not data:
+    return "an empty file: replace or remove it"
+  if not name:
+    return f"not a picture in a known format ({', '.join(FORMATS)}): replace or remove it"
+  if pillow in optional_formats():
+    return f"the header of a picture in {name} is damaged ({len(data):,} bytes): replace or remove it"
+  return f"a file in {name}, which is not read: {_CONVERT}" + (f", or {install}" if install else "")
+
+
 def other_format(data: bytes) -> str:
   """Returns the name of a format that is not always read (AVIF, HEIC, TIFF, ...), by the first bytes; "" if unknown."""
   if _BOX.match(data):
     brands = data[8 : min(int.from_bytes(data[:4], "big"), 128)]
     if b"avif" in brands or b"avis" in brands:
       return "AVIF"
-    return "HEIC" if any(brand in brands for brand in _HEIC) else "MP4 or another film"
+    return "HEIC" if any(brand in brands for brand in _HEIC) else FILM
   return next((name for name, start in _OTHER_FORMATS.items() if start.match(data)), "")
 
 
