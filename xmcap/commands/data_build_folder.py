@@ -26,7 +26,7 @@ def add(corpora) -> None:
   captions = (
     "captions, or LANGUAGE=NAME for one language, such as fa=Persian,ca=Catalan; the others are not read"
   )
-  base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True)
+  base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True, action="extend", nargs="+")
   base.text(command, "--images", "PATH", FOLDER["images"].text)
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
   base.text(command, "--vocabulary", "HOW", vocabulary, "")
@@ -80,7 +80,7 @@ def _build_held(arguments, trained: int) -> None:
     default_language=arguments.language and _code(arguments.language),
   )
   images = pathlib.Path(arguments.images) if arguments.images else None
-  corpus = own.Folder(pathlib.Path(arguments.captions), images, columns, SplitRule(arguments.splits))
+  corpus = own.Folder(arguments.captions, images, columns, SplitRule(arguments.splits))
   report = build_options.build(arguments, corpus)
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"

@@ -98,7 +98,7 @@ def _opened(
   """Opens an image, checks its header, and turns any error within the block into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:
-    with Image.open(io.BytesIO(data), formats=formats) as image:
+    with Image.open(io.BytesIO(image_formats.without_large_metadata(data)), formats=formats) as image:
       width, height = image.size
       if width * height > max_pixels:
         wrong, mend = f"{width} x {height} pixels are more than the {max_pixels} allowed", "make it smaller"

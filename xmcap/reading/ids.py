@@ -15,10 +15,11 @@ from xmcap.terminal import shown
 T = TypeVar("T")
 
 _KEY_CODE = re.compile(r"(?s:(.+))_([a-z]{2,3})")
-_PART = r"-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?"
-_NAME = re.compile(rf"(?:.*[_.-])?([a-z]{{2,3}})(?:_preds|_annotations|_storepreds|{_PART})?")
-"""File names with a code: CODE, NAME_CODE, big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with
-a hash)."""
+_END = re.compile(r"_preds|_annotations|_storepreds|-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?")
+"""What follows the code in a file's name: big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with a
+hash)."""
+_VARIETY = re.compile(r"(?s:.*[_.-])?([a-z]{2,3}[_-](?:[A-Z]{2}|[A-Z][a-z]{3}))")
+"""File names that end in a code with its region or script: NAME_pt-BR, NAME-deu_Latn."""
 
 _NOTES = {
   "language '{}' is read as '{}'": "{} names of languages are read as codes: {}",
@@ -46,20 +47,33 @@ def pattern(key: str | None) -> re.Pattern | None:
 
 
 def language_of_name(path: str | os.PathLike) -> str | None:
-  """Returns the language code in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
+  """Returns the language in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
   if language := language_suffix(path):
     return language
-  match = _NAME.fullmatch(split_name(path)[0])
-  return match[1] if match and match[1] in languages.LANGUAGES else None
+  stem = _ended(path)[0]
+  if (variety := _VARIETY.fullmatch(stem)) and (
+    language := languages.named(languages.canonical(variety[1]) or "")
+  ):
+    return language
+  last = re.split("[_.-]", stem)[-1]
+  return languages.named(last) if last.lower() != "in" else None
+
+
+def _ended(path: str | os.PathLike) -> tuple[str, str]:
+  """Returns the name of a file without its suffix and end, and of how many parts it is one, or ""."""
+  stem = split_name(path)[0]
+  end = next((match for match in _END.finditer(stem) if match.end() == len(stem)), None)
+  return (stem[: end.start()], end["parts"] or "") if end else (stem, "")
 
 
 def check_parts(paths: Iterable[str | os.PathLike]) -> None:
   """Raises UsageError if of the files of a language, CODE-00000-of-00003 and so on, some are not among these."""
-  parts: dict[tuple[str, str], list[str | os.PathLike]] = {}
+  parts: dict[tuple[str, str, str], list[str | os.PathLike]] = {}
   for path in paths:
-    if (match := _NAME.fullmatch(split_name(path)[0])) and match["parts"]:
-      parts.setdefault((match[1], match["parts"]), []).append(path)
-  for (language, count), of_language in parts.items():
+    stem, count = _ended(path)
+    if count and (language := language_of_name(path)):
+      parts.setdefault((language, stem, count), []).append(path)
+  for (language, _, count), of_language in parts.items():
     if len(of_language) != int(count):
       raise UsageError(
         f"{of_language[0]}: {len(of_language)} of the {int(count)} files of {language} are here: download them all"

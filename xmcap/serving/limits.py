@@ -183,7 +183,9 @@ class DecodingThreads:
 def _pixels(data: bytes) -> int:
   """The number of pixels in a picture's header; 0 if it cannot be read, which `images.load` says."""
   try:
-    with Image.open(io.BytesIO(data), formats=image_formats.FORMATS) as image:
+    with Image.open(
+      io.BytesIO(image_formats.without_large_metadata(data)), formats=image_formats.FORMATS
+    ) as image:
       return image.width * image.height
   except Exception:  # Pillow raises many types of errors on damaged bytes
     return 0

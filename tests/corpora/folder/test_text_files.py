@@ -12,7 +12,7 @@ import pytest
 from tests.make import images, workbook
 from tests.make.command import xmcap
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.folder import staging
+from xmcap.corpora.folder import sources, staging
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.reading.references import read_references
@@ -68,7 +68,7 @@ def test_resumed_build_prints_the_recognized_columns(photos):
   said, problems = [], []
   for _ in range(2):
     work = BuildInProgress(photos, say=said.append)
-    assert staging.read(work, [photos / "c.csv"], photos / "c.csv", ColumnNames()) == 1
+    assert staging.read(work, sources.find(photos / "c.csv", ColumnNames()), ColumnNames()) == 1
     problems.append(work.problems.counts)
   assert said[:5] == said[5:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
   assert said[4] == "to read all captions: --caption_columns=en=en,LANGUAGE=raw"

@@ -54,7 +54,7 @@ def examine(
     return ExaminedImage(b"", "empty_file", "an empty file")
   formats = (*image_formats.FORMATS, *image_formats.optional_formats())
   try:
-    with Image.open(io.BytesIO(data), formats=formats) as image:
+    with Image.open(io.BytesIO(image_formats.without_large_metadata(data)), formats=formats) as image:
       kind, (width, height) = image.format, image.size
       size = f"{width} x {height} pixels"
       scaled = image_size if image_size is not None and min(width, height) > image_size else None

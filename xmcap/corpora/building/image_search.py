@@ -34,6 +34,8 @@ MAX_PROBLEMS = 200_000
 """More entries that are refused or duplicate are an error."""
 
 _MAX_MAP_LINE = 1 << 16
+# COCO's pictures by their ids: 000000000042.jpg of 2017, COCO_val2014_000000000042.jpg.
+_COCO_DIGITS, _COCO_PREFIXES = 12, ("", "COCO_train2014_", "COCO_val2014_")
 _MAX_DEPTH = 32  # folders of a path that are compared
 
 # An image has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
@@ -244,13 +246,16 @@ class ByPath(ImageSearch):
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
     """Returns the number and path of an image; None if there is none, or if it is ambiguous.
 
-    Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique; all that also in
-    another case and in Unicode's other normal form, where one image alone fits. With an `archive`, only this exact
-    path in the archive counts.
+    Tries the image that was fetched from it, if it is a URL, then this path, then ever shorter ends of it, then its
+    name without suffix, which must be unique; all that also in another case and in Unicode's other normal form, where
+    one image alone fits. A number is also an id of COCO's. With an `archive`, only this exact path in the archive
+    counts.
     """
     if archive:
       base = archives.split_suffix(path)[0]
       return self._one(f"file = ? AND {_OF_PATH}", self._places[archive], base, path)
+    if image := self.fetched(path):
+      return image
     parts = _parts(path)
     if not parts:
       return None
@@ -264,7 +269,15 @@ class ByPath(ImageSearch):
       if image := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
         return image
     named = self._two("number, path", "stem = ?", stem)
-    return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
+    named = named or self._folded_paths(ends[-1]) or self._folded_stems(stem)
+    if not named and path.isdecimal() and len(path) <= _COCO_DIGITS:
+      of_coco = [f"{prefix}{int(path):0{_COCO_DIGITS}d}" for prefix in _COCO_PREFIXES]
+      named = [row for of_id in of_coco for row in self._two("number, path", "stem = ?", of_id)]
+    return self._only(named)
+
+  def fetched(self, url: str) -> tuple[int, str] | None:
+    """Returns the number and path of the image that was fetched from a URL; None if there is none."""
+    return self._one("number = (SELECT number FROM urls WHERE url = ?)", url) if "://" in url else None
 
   def alike(self, path: str) -> list[str]:
     """Returns two images that have the last part of a path as their name, in any folder and spelling; else []."""
@@ -304,7 +317,11 @@ def _parts(path: str) -> list[str]:
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
   """Returns the files of places; a folder with .tar files at its top level stands for those files."""
   listed: list[File] = []
+  is_shards = sum(os.fspath(place).lower().endswith(".tar") for place in places) > 1
   for place in [os.path.abspath(os.fspath(place)) for place in places]:
+    if is_shards and place.lower().endswith(".tar") and os.path.isfile(place):
+      listed.append(File(SHARD, place))
+      continue
     kind = archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []

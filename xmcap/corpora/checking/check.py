@@ -20,7 +20,7 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap import processes as processes_lib
-from xmcap.data import images, records
+from xmcap.data import image_formats, images, records
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
@@ -290,7 +290,7 @@ def _in_picture(record: Record, totals: SplitFindings) -> Iterator[Problem]:
   except XmcapError as error:
     yield "broken_picture", str(error), ""
     return
-  with Image.open(io.BytesIO(record.image)) as image:
+  with Image.open(io.BytesIO(image_formats.without_large_metadata(record.image))) as image:
     totals.formats[image.format] += 1
   smallest, largest = totals.sides if any(totals.sides) else (height, height)
   totals.sides = min(smallest, height, width), max(largest, height, width)

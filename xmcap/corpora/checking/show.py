@@ -12,7 +12,7 @@ from PIL import Image
 
 from xmcap import configuration
 from xmcap import languages as languages_lib
-from xmcap.data import images, records, registry
+from xmcap.data import image_formats, images, records, registry
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
@@ -128,7 +128,7 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
   for record, pixels, prompts, targets in zip(
     drawn, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True
   ):
-    with Image.open(io.BytesIO(record.image)) as image:
+    with Image.open(io.BytesIO(image_formats.without_large_metadata(record.image))) as image:
       size = image.size
     published = Image.fromarray(images.decode(record.image, record.key, at_least=_PUBLISHED_SIDE))
     published.thumbnail((_PUBLISHED_SIDE, _PUBLISHED_SIDE))

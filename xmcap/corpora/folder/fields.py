@@ -29,6 +29,7 @@ class RecordFields:
   Attributes:
     image: path of its file, or a part of the path.
     where: place of the line, for messages.
+    url: where it was fetched from, if the row says it in another column.
     archive: the tar file that contains the image, if known.
     key: its key in the records; "": the name of its file.
   """
@@ -38,6 +39,7 @@ class RecordFields:
   captions: list[Caption]
   split: str = ""
   locale: str = ""
+  url: str = ""
   archive: str = ""
   key: str = ""
 
@@ -73,7 +75,9 @@ def parse(
     captions = [
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
-  return RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  url = fields.get(table.address) if table.address else ""
+  locale, url = (text if isinstance(text, str) else "" for text in (locale, url))
+  return RecordFields(image, where, captions, str(split or ""), locale, url)
 
 
 def one(image: Any) -> str:
@@ -122,6 +126,14 @@ def _code(written: str) -> str | None:
 
 def _texts(value: Any, where: str, problems: Problems) -> Iterator[tuple[Any, str]]:
   """Yields (unchecked caption, language); the language is "" if unknown."""
+  try:
+    value = kinds.unpacked(value)
+  except UsageError as error:
+    problems.add("missing_field", where, str(error).removeprefix(": "))
+    return
+  if kinds.are_pairs(value):
+    yield from ((text, language) for language, text in value)
+    return
   if kinds.is_turns(value):
     answers = list(_answers(value))
     if len(answers) == 1:
@@ -130,8 +142,7 @@ def _texts(value: Any, where: str, problems: Problems) -> Iterator[tuple[Any, st
       problems.add("several_answers", where, f"{len(answers)} answers of the model; one is a caption")
     return
   if isinstance(value, Mapping):
-    column = next((name for name in kinds.TEXTS if name in value), None)
-    if column is not None:
+    if column := kinds.text_member(value):
       text = value[column]
       language = next((value[name] for name in LANGUAGES if isinstance(value.get(name), str | list)), "")
       if isinstance(language, str):

@@ -1,7 +1,9 @@
 """What the values of a column are: words, or addresses, numbers, identifiers, names of files and the like."""
 
+import ast
 import collections
 import dataclasses
+import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -10,13 +12,15 @@ from typing import Any
 from xmcap import languages
 from xmcap.corpora.folder import split_choice
 from xmcap.data import image_formats
-from xmcap.reading import archives
+from xmcap.errors import UsageError
+from xmcap.reading import archives, columns, layouts
 
 WORDS = "words"
 LOST = "question marks"
 """Texts whose letters another program lost when it saved them: `???? ??`."""
 SAVE_AGAIN = "another program lost their letters when it saved them: save the table as `CSV UTF-8`"
 
+ADDRESSES = "addresses"
 EMBEDDED = "pictures"
 PICTURE_FILES = "names of pictures"
 _NOTHING = ("", "-", "nan", "none", "null", "n/a", "na", "<na>")
@@ -31,10 +35,13 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\b.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}\b.*", re.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)e[+-]?\d+|[+-]?inf(inity)?", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
+_BASE64 = re.compile(r"(data:image/[a-z+.-]+;base64,)?(/9j/|iVBORw0KGgo|R0lGOD|UklGR)[A-Za-z0-9+/=]{32,}")
+"""The beginning of a JPEG, PNG, GIF or WebP in base64, as VLMEvalKit's and OFA's tables have pictures."""
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}")
 _MOST_TOKENS = 20  # of a text are looked at
 _LONGEST_WORD = 30
 _OF_A_TEXT = 400  # characters that are looked at
+_LONGEST_CELL = 1 << 20
 _IN_A_LIST = 5  # texts of a list that are looked at
 
 
@@ -43,6 +50,8 @@ def kind_of(text: str) -> str:
   text = text.strip()[:_OF_A_TEXT]
   if text.lower() in _NOTHING:
     return ""
+  if is_base64(text):
+    return EMBEDDED
   if text[0] + text[-1] in ("{}", "[]") or text.startswith("<?xml"):
     return "structures"
   if not any(map(str.isalpha, text)):
@@ -60,7 +69,7 @@ def kind_of(text: str) -> str:
   if _DATE.fullmatch(text):
     return "numbers"
   # Several addresses or numbers in a cell, but not two short words that are also codes.
-  return min(kinds) if kinds <= {"addresses", "numbers", "names of files", "identifiers"} else WORDS
+  return min(kinds) if kinds <= {ADDRESSES, "numbers", "names of files", "identifiers"} else WORDS
 
 
 def is_phrase(text: str) -> bool:
@@ -75,7 +84,7 @@ def _of_token(token: str) -> str:
   if not any(map(str.isalpha, token)) or _NUMBER.fullmatch(token):
     return "numbers"
   if _ADDRESS.fullmatch(token) or _HOST.fullmatch(token):
-    return "addresses"
+    return ADDRESSES
   if not token.isascii():
     return WORDS
   if _FILE.fullmatch(token):
@@ -152,19 +161,31 @@ class ColumnProfile:
     elif isinstance(value, int | float):
       self.kinds["numbers"] += 1
     elif isinstance(value, str):
-      self._add_text(value)
+      self._add_cell(value)
     elif isinstance(value, list | tuple):
       self.turns = self.turns or is_turns(value)
+      self.by_language = self.by_language or are_pairs(value)
       for item in value[:_IN_A_LIST]:
-        self.add(item)
+        self.add(item[1] if self.by_language and are_pairs([item]) else item)
     elif isinstance(value, Mapping):
       self._add_object(value)
 
+  def _add_cell(self, cell: str) -> None:
+    try:
+      value = unpacked(cell)
+    except UsageError:
+      self.kinds["structures"] += 1
+      return
+    if value is cell:
+      self._add_text(cell)
+    else:
+      self.add(value)
+
   def _add_object(self, value: Mapping[str, Any]) -> None:
     self.released = self.released or isinstance(value.get("caption"), list)
-    text = next((value[name] for name in TEXTS if name in value), None)
-    if text is not None:
-      self.add(text)
+    if name := text_member(value):
+      self.by_language = self.by_language or any(language in value for language in columns.LANGUAGES)
+      self.add(value[name])
       return
     coded = {name: of_name for name, of_name in value.items() if languages.named(str(name))}
     self.by_language = self.by_language or bool(coded)
@@ -188,8 +209,53 @@ class ColumnProfile:
       self.names.append(archives.split_suffix(posixpath.basename(text.strip().replace("\\", "/")))[0])
 
 
-TEXTS = ("caption", "text", "raw", "translation")
-"""Where an object of a list of captions has its text."""
+_TEXTS = ("caption", "text", "raw", "translation")
+
+
+def text_member(value: Mapping[str, Any]) -> str:
+  """Returns where an object of a list of captions has its text; "" if it has none.
+
+  Beside a language that may also be the first name that begins with `caption`, as in WIT.
+  """
+  if name := next((name for name in _TEXTS if name in value), ""):
+    return name
+  has_language = any(language in value for language in columns.LANGUAGES)
+  return next((name for name in value if name.startswith("caption")), "") if has_language else ""
+
+
+def are_pairs(value: Any) -> bool:
+  """Whether a value is a list of captions with their languages: [[code, text], ...], as in laion-coco-nllb."""
+  return (
+    isinstance(value, list)
+    and bool(value)
+    and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value)
+    and all(isinstance(text, str) for pair in value for text in pair)
+    and all(languages.canonical(code) for code, _ in value[:_IN_A_LIST])
+  )
+
+
+def unpacked(cell: Any) -> Any:
+  """Returns the list of texts, or the object or list of these, that a cell holds as Python or JSON writes it.
+
+  Other values are returned as they are. UsageError for a list without commas, as NumPy prints it.
+  """
+  if not isinstance(cell, str) or cell[:1] not in ("[", "{"):
+    return cell
+  if (texts := layouts.listed(cell, "")) is not cell:
+    return texts
+  text = cell.strip()
+  if text[-1] not in "]}" or len(text) > _LONGEST_CELL:
+    return cell
+  for parse in (json.loads, ast.literal_eval):  # literals only: they run no code
+    try:
+      value = parse(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+      continue
+    is_useful = are_pairs(value) or (
+      isinstance(value[0] if isinstance(value, list) and value else value, Mapping)
+    )
+    return value if is_useful else cell
+  return cell
 
 
 def is_embedded(value: Any) -> bool:
@@ -197,6 +263,11 @@ def is_embedded(value: Any) -> bool:
   if isinstance(value, bytes):
     return value.startswith(image_formats.STARTS) or image_formats.other_format(value) != ""
   return isinstance(value, Mapping) and "bytes" in value and value.keys() <= {"bytes", "path"}
+
+
+def is_base64(text: str) -> bool:
+  """Whether a text is an image in base64, by its first characters."""
+  return _BASE64.match(text) is not None
 
 
 def is_turns(value: Any) -> bool:

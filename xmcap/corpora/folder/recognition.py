@@ -13,8 +13,12 @@ from xmcap import languages
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
 from xmcap.corpora.folder.table import (
+  ADDRESS,
+  ADDRESSES,
+  BESIDE,
   CAPTION,
   CAPTIONS,
+  FILE_LANGUAGE,
   KEY,
   KEYS,
   LANGUAGE,
@@ -42,7 +46,7 @@ _SAMPLE_BYTES = 8 << 20  # embedded images are large
 
 
 def recognise(
-  rows: Iterable[Placed], columns: ColumnNames, source: str, *, image: str = "", keyed: bool = False
+  rows: Iterable[Placed], columns: ColumnNames, source: str, *, image: str = ""
 ) -> tuple[TableRoles, Iterator[Placed]]:
   """Reads a sample of rows and decides; returns the table and all rows, from the first.
 
@@ -53,7 +57,6 @@ def recognise(
     columns: what the user asked for.
     source: name of the source, for messages.
     image: the column with the image where the format says it (WebDataset).
-    keyed: whether a column may give the keys of embedded images.
 
   Raises:
     UsageError: an asked column does not exist, several columns have images, or one with captions has lost its
@@ -72,7 +75,7 @@ def recognise(
     for name, value in itertools.islice(row.fields.items(), MOST_COLUMNS):
       profiles.setdefault(name, ColumnProfile()).add(value)
   where = sample[0].where if sample else source
-  return decide(profiles, columns, source, where, image=image, keyed=keyed), itertools.chain(sample, rows)
+  return decide(profiles, columns, source, where, image=image), itertools.chain(sample, rows)
 
 
 def decide(
@@ -82,7 +85,6 @@ def decide(
   where: str = "",
   *,
   image: str = "",
-  keyed: bool = False,
 ) -> TableRoles:
   """Returns the table for columns of these names and values, as `recognise`; `where`: place of the first row."""
   roles: dict[str, ColumnRole] = {}
@@ -108,7 +110,12 @@ def decide(
     roles |= _captions(profiles, named, roles, language, columns.default_language)
   if language and language not in roles:
     roles[language] = ColumnRole(language, LANGUAGE, why=why)
-  if keyed and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
+  is_embedded = image in profiles and profiles[image].kinds[kinds.EMBEDDED] > 0
+  of_addresses = [name for name in named.usual(ADDRESSES) if profiles[name].most == kinds.ADDRESSES]
+  if not is_embedded and of_addresses and image not in of_addresses and of_addresses[0] not in roles:
+    why = "usual name, of pictures that are not found by name"
+    roles[of_addresses[0]] = ColumnRole(of_addresses[0], ADDRESS, why=why)
+  if is_embedded and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
     roles[key] = ColumnRole(key, KEY, why="usual name")
   lost = [
     name
@@ -180,8 +187,8 @@ def _are_alike(names: Sequence[str], profiles: Mapping[str, ColumnProfile]) -> b
 def _asked_caption(element: str, named: _Names) -> tuple[str, str]:
   """Returns code and column of an element of --caption_columns; the code is "" if nothing says the language."""
   written, equals, name = element.partition("=")
-  if not equals:
-    return language_in(element) or languages.canonical(element) or "", named.asked(element)
+  if not equals:  # `raw` is Rawang's code, but more often a word
+    return language_in(element), named.asked(element)
   language = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
   return language, named.asked(name)
 
@@ -196,8 +203,7 @@ def _captions(
   """Returns the columns with captions by their usual names and by languages."""
   free = {name: profile for name, profile in profiles.items() if name not in roles and name != language}
   chosen: dict[str, ColumnRole] = {}
-  # `comment` is Flickr30k's; elsewhere it may be anybody's remark.
-  usual = (*CAPTIONS, "comment") if named.usual(("comment_number",)) else CAPTIONS
+  usual = [*CAPTIONS, *(caption for caption, beside in BESIDE.items() if named.usual((beside,)))]
   for name in named.usual(usual):
     profile = free.get(name)
     if profile is None or not (
@@ -215,7 +221,10 @@ def _captions(
   if not chosen:
     numbered = [name for name, profile in free.items() if NUMBERED.fullmatch(name) and profile.are_words]
     chosen = {name: ColumnRole(name, CAPTION, why="numbered") for name in numbered}
-  if chosen and language:
+  if not chosen:
+    lists = [name for name, profile in free.items() if profile.by_language and profile.are_words]
+    chosen = {name: ColumnRole(name, CAPTION, why="each by its language") for name in lists}
+  if chosen and language not in ("", FILE_LANGUAGE):
     return chosen
   of_languages = {name: profile for name, profile in free.items() if name not in chosen and language_in(name)}
   sure: list[ColumnRole] = []

@@ -5,11 +5,10 @@ import contextlib
 import hashlib
 import json
 import os
-import pathlib
 import posixpath
 import sqlite3
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,11 +17,11 @@ from xmcap import languages
 from xmcap.corpora.building.image_search import ByPath, Wanted
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
-from xmcap.corpora.folder import beside, columnar, fields, kinds, split_choice, text_files, webdataset
+from xmcap.corpora.folder import beside, columnar, kinds, split_choice, webdataset
 from xmcap.corpora.folder.fields import RecordFields
-from xmcap.corpora.folder.recognition import recognise
+from xmcap.corpora.folder.sources import TAR, Sources
 from xmcap.corpora.folder.split_choice import SplitRule
-from xmcap.corpora.folder.table import ColumnNames, Placed, TableRoles
+from xmcap.corpora.folder.table import ColumnNames, TableRoles
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.files import databases, files, keys
@@ -62,8 +61,8 @@ _ROW = msgspec.json.Decoder(RecordFields)
 _CAPTIONS = msgspec.json.Decoder(list[Caption])
 
 
-def read(work: BuildInProgress, paths: list[pathlib.Path], root: pathlib.Path, columns: ColumnNames) -> int:
-  """Reads the rows of files at or below `root` into the working folder, unless done before; returns their number.
+def read(work: BuildInProgress, sources: Sources, columns: ColumnNames) -> int:
+  """Reads the rows of files into the working folder, unless done before; returns their number.
 
   Says what each column was recognised as, before it reads them.
   """
@@ -71,7 +70,9 @@ def read(work: BuildInProgress, paths: list[pathlib.Path], root: pathlib.Path, c
   if not path.exists():
     problems = Problems()
     with databases.writing(path, _ROWS) as database, contextlib.ExitStack() as stack:
-      table, rows = _rows(work, paths, root, columns, problems, stack)
+      for name, detail in sources.foreign:
+        problems.add("other_language", name, detail)
+      table, rows = _rows(work, sources, columns, problems, stack)
       said = table.lines()
       _say(work, said)
       if lacks := table.lacks():
@@ -85,8 +86,8 @@ def read(work: BuildInProgress, paths: list[pathlib.Path], root: pathlib.Path, c
         except UnicodeEncodeError:
           problems.add("bad_utf8", row.where, _NOT_UTF8)
       _add_missed(table, problems)
-      if split_name(paths[0])[1] in DELIMITERS:
-        _check_letters(database, root, problems, work)
+      if split_name(sources.files[0].path)[1] in DELIMITERS:
+        _check_letters(database, sources.name, problems, work)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
       about = json.dumps(table.as_json())
       database.execute("INSERT INTO columns VALUES (?, ?)", (about, "\n".join(said)))
@@ -98,7 +99,7 @@ def read(work: BuildInProgress, paths: list[pathlib.Path], root: pathlib.Path, c
 
 
 def _check_letters(
-  database: sqlite3.Connection, source: pathlib.Path, problems: Problems, work: BuildInProgress
+  database: sqlite3.Connection, source: str, problems: Problems, work: BuildInProgress
 ) -> None:
   """Raises UsageError if too many rows of a table have lost letters; lists the problems then."""
   lost = len({where for kind, where, _ in problems.listed if kind in ("bad_utf8", "lost_letters")})
@@ -142,40 +143,20 @@ def is_packed(work: BuildInProgress) -> bool:
 
 def _rows(
   work: BuildInProgress,
-  paths: list[pathlib.Path],
-  root: pathlib.Path,
+  sources: Sources,
   columns: ColumnNames,
   problems: Problems,
   stack: contextlib.ExitStack,
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows; `stack` closes what they are read from and written to."""
-  named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
-  suffix = paths[0].suffix.lower()
-  if paths == [root] and root.is_dir():
-    return beside.read(root, columns, problems)
-  if suffix == ".tar":
-    return webdataset.read(paths, columns, str(root), problems)
-  if suffix in columnar.SUFFIXES:
-    file = stack.enter_context(files.whole(work.folder / PACKED))
-    packed = stack.enter_context(tarfile.TarFile(fileobj=file, mode="w"))
-    return columnar.read(named, columns, str(root), problems, packed)
-  table, placed = recognise(_placed(named, problems), columns, str(root))
-  return table, _of_text(placed, table, problems)
-
-
-def _placed(named: Mapping[pathlib.Path, str], problems: Problems) -> Iterator[Placed]:
-  for path, name in named.items():
-    for where, values, _ in text_files.read(path, name, problems):
-      yield Placed(where, values, posixpath.dirname(name))
-
-
-def _of_text(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:
-  for where, values, folder in placed:
-    row = fields.parse(values, where, table, problems)
-    if row is not None:
-      # Relative to its own file of captions, which comes before others.
-      row.image = posixpath.join(folder, row.image)
-      yield row
+  first = sources.files[0].path
+  if first.is_dir():
+    return beside.read(first, columns, problems)
+  if first.suffix.lower() == TAR:
+    return webdataset.read(sources.files, columns, sources.name, problems)
+  file = stack.enter_context(files.whole(work.folder / PACKED))
+  packed = stack.enter_context(tarfile.TarFile(fileobj=file, mode="w"))
+  return columnar.read(sources.files, columns, sources.name, problems, packed)
 
 
 def gather(work: BuildInProgress, images: ByPath, rule: SplitRule) -> tuple[list[str], dict[str, int]]:
@@ -222,7 +203,7 @@ def wanted(work: BuildInProgress, split: str) -> Iterator[Wanted]:
 def _add(
   database: sqlite3.Connection, number: int, row: RecordFields, images: ByPath, problems: Problems
 ) -> None:
-  image = images.resolve(row.image, row.archive)
+  image = images.resolve(row.image, row.archive) or images.fetched(row.url)
   if image is None and (alike := images.alike(row.image)):
     problems.add("same_name", row.where, f"{row.image} may be {' or '.join(alike)}")
     return

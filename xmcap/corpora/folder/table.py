@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import pathlib
 import posixpath
 import re
 import shlex
@@ -15,13 +16,17 @@ from xmcap.reading import columns
 from xmcap.terminal import shown
 
 PICTURE, KEY, CAPTION, LANGUAGE, SPLIT, IGNORED = "picture", "key", "caption", "language", "split", "ignored"
+ADDRESS = "address"
 
 PICTURES = (
   "image", "image_path", "file_name", "filename", "file", "path", "filepath", "file_path", "img", "img_path", "fname",
   "image_name", "image_file", "image_file_name", "file_names", "images", "photo", "photos", "picture", "pictures",
-  *map(str.lower, columns.KEYS), "id", "image_url", "img_url", "url",
+  *map(str.lower, columns.KEYS), "id", "image_url", "image_urls", "img_url", "url",
 )  # fmt: skip
 """Usual names of the column with the image or its name; of several the first counts."""
+
+ADDRESSES = PICTURES[-4:]
+"""Usual names of the column with the URL of the image, which finds what img2dataset fetched."""
 
 TURNS = ("conversations", "messages")
 """Usual names of columns with conversations, which may hold one caption."""
@@ -31,15 +36,18 @@ CAPTIONS = (
   *("caption_str", "sentences_raw", "annotations_captions"),
   *TURNS,
 )
+BESIDE = {"comment": "comment_number", "raw": "sentids"}
+"""Names of columns with captions that are usual only beside another: those of the two tables of Flickr30k."""
+
 FILE_LANGUAGE = "the file's name"
 """In the place of a column: the language in the name of each file."""
 LANGUAGES = (*columns.LANGUAGES, FILE_LANGUAGE)
-KEYS = (*map(str.lower, columns.KEYS), "__key__", "id")
+KEYS = (*map(str.lower, columns.KEYS), "__key__", "id", "index")
 
 _PREFIX = re.compile(
   r"^(captions?|texts?|descriptions?)[ _:/.-]+|[ _:/.-]+(captions?|texts?|descriptions?)$", re.IGNORECASE
 )
-_COPY = re.compile(r"[_/](tokenized|lowercase)$")
+_COPY = re.compile(r"[_/](tokenized|lowercase)$|^(reference_strs|reference_tokens|caption_tokens)$")
 OFTEN_OTHER = ("id", "no", "in")
 """Codes that as a header are more often an identifier, a number or a word than a language."""
 
@@ -55,6 +63,28 @@ class Placed(NamedTuple):
   where: str
   fields: dict[str, Any]
   origin: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFile:
+  """A file of captions, or a folder with texts beside its images.
+
+  Attributes:
+    path: the file.
+    name: its path below the folder of all files, for messages, and for images beside it.
+    language: the language that its name says; "": none, or the user says another.
+    pictures: a list of pictures, one a line, which the lines of a text without keys follow.
+  """
+
+  path: pathlib.Path
+  name: str
+  language: str = ""
+  pictures: pathlib.Path | None = None
+
+  @property
+  def fields(self) -> Mapping[str, str]:
+    """The field with the language of the name, which every row of the file has."""
+    return {FILE_LANGUAGE: self.language} if self.language else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +109,7 @@ class ColumnRole:
 
   Attributes:
     name: its name in the source.
-    role: PICTURE, KEY, CAPTION, LANGUAGE, SPLIT or IGNORED.
+    role: PICTURE, ADDRESS, KEY, CAPTION, LANGUAGE, SPLIT or IGNORED.
     language: code of its captions; "": the row says it.
     why: the reason, for the user.
     missed: whether it looks like captions and is ignored.
@@ -101,15 +131,15 @@ class TableRoles:
     source: the name of the source, for messages.
     asked: what the user asked for.
     columns: the columns of the sample, in their order.
-    image, split, language, key: names of the columns of these roles, or "".
+    image, address, split, language, key: names of the columns of these roles, or "".
   """
 
   def __init__(self, source: str, asked: ColumnNames, columns: Iterable[ColumnRole]):
     self.source, self.asked = source, asked
     self.columns = {column.name: column for column in columns}
-    self.image, self.split, self.language, self.key = (
+    self.image, self.address, self.split, self.language, self.key = (
       next((column.name for column in self.columns.values() if column.role == role), "")
-      for role in (PICTURE, SPLIT, LANGUAGE, KEY)
+      for role in (PICTURE, ADDRESS, SPLIT, LANGUAGE, KEY)
     )
 
   @property
