@@ -24,7 +24,7 @@ FILE_NAMES = (
 )  # fmt: skip
 LANGUAGES = ("language", "lang", "language_code", "lang_code")  # a `locale` may be the region of the image
 LISTS = ("captions", "sentences_raw", "sentences", "annotations_captions", "raw")
-OF_KEYS = frozenset((*KEYS, "id", *FILE_NAMES, "custom_id", "doc_id", "index"))
+OF_KEYS = frozenset((*KEYS, "id", *FILE_NAMES, "image_urls", "custom_id", "doc_id", "index"))
 """Names of fields of keys, which show an object to be a row."""
 FIELDS = OF_KEYS | {*LANGUAGES, *LISTS, LINE_KEY, "caption"}
 

@@ -174,7 +174,7 @@ class ColumnProfile:
     try:
       value = unpacked(cell)
     except UsageError:
-      self.kinds["structures"] += 1
+      self.kinds["lists without commas, as NumPy prints them"] += 1
       return
     if value is cell:
       self._add_text(cell)

@@ -38,6 +38,7 @@ from xmcap.corpora.folder.table import (
   other,
 )
 from xmcap.errors import UsageError
+from xmcap.reading import programs
 from xmcap.reading.columns import NUMBERED
 from xmcap.terminal import shown
 
@@ -202,6 +203,13 @@ def _captions(
 ) -> dict[str, ColumnRole]:
   """Returns the columns with captions by their usual names and by languages."""
   free = {name: profile for name, profile in profiles.items() if name not in roles and name != language}
+  for program in programs.PROGRAMS:
+    if isinstance(program.references, tuple) and program.fields <= profiles.keys():
+      return {
+        name: ColumnRole(name, CAPTION, code, program.whose)
+        for name, code in program.references
+        if name in free
+      }
   chosen: dict[str, ColumnRole] = {}
   usual = [*CAPTIONS, *(caption for caption, beside in BESIDE.items() if named.usual((beside,)))]
   for name in named.usual(usual):

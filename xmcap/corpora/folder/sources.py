@@ -4,14 +4,13 @@ import dataclasses
 import glob
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xmcap import languages
-from xmcap.corpora.folder import beside, columnar, kinds, text_files
+from xmcap.corpora.folder import beside, by_line, columnar, text_files
 from xmcap.corpora.folder.table import OFTEN_OTHER, ColumnNames, SourceFile
 from xmcap.errors import UsageError
 from xmcap.reading import hub_folders, ids, joining, rows
-from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
 TAR = ".tar"
@@ -22,7 +21,6 @@ _TEXT = "captions.txt"  # of Flickr8k; beside an image of that name it would be 
 _KINDS = (*text_files.SUFFIXES, TAR, *columnar.SUFFIXES)
 _PACKED = tuple(f"{suffix}{packed}" for suffix in text_files.SUFFIXES for packed in rows.PACKED)
 _WORKBOOKS = (".xls", ".ods", ".numbers")
-_LINES = 5  # that show a list of pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,16 +70,14 @@ def find(captions: joining.Paths, columns: ColumnNames) -> Sources:
   elif len(paths) > 1 or paths[0].is_file():
     root = hub_folders.tables(root)
   names = {path: _below(path, root) for path in paths}
-  lists = [path for path in paths if _kind(path) == "text" and _lists_pictures(path)]
+  lists = tuple(path for path in paths if _kind(path) == "text" and by_line.is_list(path))
   spoken = {
     path: "" if path.is_dir() else _language_of(name) for path, name in names.items() if path not in lists
   }
   if len(spoken) == 1 and set(spoken.values()) <= {*OFTEN_OTHER}:
     spoken = dict.fromkeys(spoken, "")
   spoken, foreign = _agreed(spoken, names, columns)
-  files = [
-    SourceFile(path, names[path], language, _pictures_of(path, lists)) for path, language in spoken.items()
-  ]
+  files = [SourceFile(path, names[path], language, lists) for path, language in spoken.items()]
   return Sources(
     str(named[0] if len(named) == 1 else root), files or [SourceFile(lists[0], names[lists[0]])], foreign
   )
@@ -195,28 +191,3 @@ def _inside(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list
     and not any(part.startswith((".", "cache-")) for part in file.relative_to(path).parts)
     and file.is_file()
   )
-
-
-def _lists_pictures(path: pathlib.Path) -> bool:
-  """Whether a text is a list of pictures, such as Multi30k's `train_images.txt`."""
-  if rows.split_name(path)[1] != ".txt":
-    return False
-  with Input(path) as source:
-    begin = source.head.decode("utf-8", "replace").splitlines()[:_LINES]
-  return bool(begin) and all(
-    kinds.kind_of(line) == kinds.PICTURE_FILES and "\t" not in line and "," not in line for line in begin
-  )
-
-
-def _pictures_of(path: pathlib.Path, lists: Sequence[pathlib.Path]) -> pathlib.Path | None:
-  """Returns the list of pictures of a text, of those in its folder or `lists` the one whose name begins most alike."""
-  if not (rows.language_suffix(path) or rows.split_name(path)[1] == ".txt"):
-    return None
-  near = [*lists, *(list_ for list_ in _texts_beside(path) if list_ not in lists)]
-  alike = {list_: len(os.path.commonprefix([path.name, list_.name])) for list_ in near}
-  best = [list_ for list_, length in alike.items() if length == max(alike.values())]
-  return best[0] if len(best) == 1 else None
-
-
-def _texts_beside(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  return (file for file in sorted(path.parent.glob("*.txt")) if file != path and _lists_pictures(file))

@@ -19,6 +19,7 @@ from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import beside, columnar, kinds, split_choice, webdataset
 from xmcap.corpora.folder.fields import RecordFields
+from xmcap.corpora.folder.language_sample import LanguageSample
 from xmcap.corpora.folder.sources import TAR, Sources
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames, TableRoles
@@ -80,12 +81,16 @@ def read(work: BuildInProgress, sources: Sources, columns: ColumnNames) -> int:
         work.problems.extend(problems.listed)
         brief = work.problems.in_brief()
         raise UsageError(lacks + (f"; also {brief}" if brief else ""))
+      sample = LanguageSample()
       for row in rows:
+        sample.add(row.captions)
         try:
           database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
         except UnicodeEncodeError:
           problems.add("bad_utf8", row.where, _NOT_UTF8)
       _add_missed(table, problems)
+      for detail in sample.mistaken():
+        problems.add("other_language", sources.name, detail)
       if split_name(sources.files[0].path)[1] in DELIMITERS:
         _check_letters(database, sources.name, problems, work)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)

@@ -73,13 +73,13 @@ class SourceFile:
     path: the file.
     name: its path below the folder of all files, for messages, and for images beside it.
     language: the language that its name says; "": none, or the user says another.
-    pictures: a list of pictures, one a line, which the lines of a text without keys follow.
+    lists: the lists of pictures among the files, which the lines of texts without keys follow.
   """
 
   path: pathlib.Path
   name: str
   language: str = ""
-  pictures: pathlib.Path | None = None
+  lists: tuple[pathlib.Path, ...] = ()
 
   @property
   def fields(self) -> Mapping[str, str]:

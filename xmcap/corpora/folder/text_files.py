@@ -1,14 +1,13 @@
 """Reads rows of JSONL, CSV and TSV, of Flickr's lines, and of JSON: COCO's, Karpathy's, or a list of objects."""
 
 import itertools
-import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
-from xmcap.corpora.folder import kinds
+from xmcap.corpora.folder import by_line, kinds
 from xmcap.corpora.folder.table import Placed, SourceFile
 from xmcap.errors import UsageError
 from xmcap.reading import documents, layouts, matching, rows, tables
@@ -18,7 +17,6 @@ from xmcap.terminal import shown
 LINES = (".txt", ".token")
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", *LINES, ".xlsx", ".xlsm", ".zip", ".tar.gz", ".tgz")
 """Of the files that `read` reads, each also with a suffix of `rows.PACKED`."""
-_NUMBER_OF_CAPTION = re.compile(r"#\d+$")
 _UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
 
 
@@ -32,37 +30,15 @@ def read(file: SourceFile, problems: Problems) -> Iterator[Placed]:
     elif isinstance(source, Input) and ending in (".json", ".jsonl"):
       yield from _of_json(source, ending, name, problems)
     else:
-      yield from _of_rows(rows.of(source), name, file.pictures)
+      content = rows.of(source)
+      yield from by_line.read(content, file) if content.ordered else _of_rows(content, name)
 
 
-def _of_rows(
-  content: rows.Rows | documents.Document, name: str, pictures: pathlib.Path | None = None
-) -> Iterator[Placed]:
+def _of_rows(content: rows.Rows | documents.Document, name: str) -> Iterator[Placed]:
   """Yields rows as `xmcap score` reads them, such as the lines of Flickr8k and Flickr30k."""
-  if isinstance(content, rows.Rows) and content.ordered:
-    yield from _by_line(content, name, pictures)
-    return
   for number, row in content.rows:
     key = row.pop(layouts.LINE_KEY, None)
     yield Placed(f"{name}, {content.place.format(number)}", row if key is None else {"image": key, **row})
-
-
-def _by_line(content: rows.Rows, name: str, pictures: pathlib.Path | None) -> Iterator[Placed]:
-  """Yields the lines of a text with those of a list of pictures, as Multi30k's; UsageError if their numbers differ."""
-  if pictures is None:
-    raise UsageError(
-      f"{content.name}: captions without their pictures: write NAME.jpg, a tab and a caption on each line, or put a "
-      "list of the pictures, a name a line, beside it, such as train_images.txt"
-    )
-  with Input(pictures) as source:
-    names = ((number, _NUMBER_OF_CAPTION.sub("", line)) for number, line in source.lines())
-    for (number, row), (line, image) in itertools.zip_longest(content.rows, names, fillvalue=(None, {})):
-      if number != line:
-        raise UsageError(
-          f"{content.name} and {pictures}: line {number or line} has no partner in the other: give as many lines, in "
-          "the same order"
-        )
-      yield Placed(f"{name}, line {number:,}", {"image": image, **row})
 
 
 def _of_json(source: Input, ending: str, name: str, problems: Problems) -> Iterator[Placed]:
@@ -159,10 +135,13 @@ def _of_table(source: Input, delimiter: str, name: str, problems: Problems) -> I
   for number, row in itertools.islice(all_rows, is_named, None):
     cells = tables.with_bar(row, len(names), delimiter)
     where = f"{name}, line {number:,}"
-    if not names:
+    if not names and rows.is_oscar(cells):
+      names = ["image_id", "caption"]
+    elif not names:
       names = list(map(str.strip, cells))
       _check_header(names, f"{source.name}, line {number}")
-    elif not any(map(str.strip, cells)):
+      continue
+    if not any(map(str.strip, cells)):
       continue
     elif len(cells) != len(names):
       problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
@@ -181,10 +160,6 @@ def _is_quoted(source: Input) -> bool:
 
 def _check_header(names: list[str], where: str) -> None:
   """Raises UsageError if the first line has no names of columns, or is a row."""
-  if len(names) < 2 or len(set(names)) < len(names):
-    raise UsageError(
-      f"{where}: give the names of at least two columns, all different, separated by , ; | or tabs"
-    )
   if any(map(kinds.is_base64, names)):
     raise UsageError(
       f"{where}: is a row with a picture in base64, not the names of columns: put a line of names above it, such as "
@@ -195,4 +170,8 @@ def _check_header(names: list[str], where: str) -> None:
     raise UsageError(
       f"{where}: is a row, not the names of columns ('{shown(values[0], 40)}'): put a line above it, such as "
       "file,caption"
+    )
+  if len(names) < 2 or len(set(names)) < len(names):
+    raise UsageError(
+      f"{where}: give the names of at least two columns, all different, separated by , ; | or tabs"
     )
