@@ -5,10 +5,13 @@ import os
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xmcap import languages, wording
 from xmcap.errors import UsageError
+from xmcap.reading import columns
+from xmcap.reading.columns import ColumnNames
+from xmcap.reading.layouts import Layout
 from xmcap.reading.rows import SUFFIXES, Rows, language_suffix, split_name
 from xmcap.terminal import shown
 
@@ -85,11 +88,15 @@ class Namer:
 
   Attributes:
     codes: each code as written -> the code of the language.
+    columns: names of columns that the user asked for.
+    present: those of them that a file has.
   """
 
-  def __init__(self, noun: str, key: str | None = None):
+  def __init__(self, noun: str, key: str | None = None, columns: ColumnNames | None = None):
     self._noun = noun
     self._key = pattern(key)
+    self.columns = columns or ColumnNames()
+    self.present: set[str] = set()
     self._notes: dict[str, dict[tuple[str, ...], None]] = {}
     self._counts: dict[tuple[str, str], int] = {}
     self.languages: dict[str, str] = {}
@@ -106,6 +113,12 @@ class Namer:
       lines.append(f"{self._noun}: {text}")
     counted = [f"{wording.count(number, noun)} {text}" for (noun, text), number in self._counts.items()]
     return lines + [f"{self._noun}: {text}" for text in counted]
+
+  def layout(self, first: dict[str, Any], where: str, ordered: bool, language: str | None) -> Layout:
+    """Returns the layout of rows, given the first, as `columns.layout`."""
+    there = {str(name).strip().casefold() for name in first}
+    self.present |= {name for name in self.columns.all if name.casefold() in there}
+    return columns.layout(first, self._noun, where, ordered, language, self.columns)
 
   def note(self, text: str, *names: str) -> None:
     """Adds a note once; `names` are those of a text in `_NOTES`."""

@@ -15,16 +15,16 @@ _SHARE = 0.8  # of the captions that must look more like the other language
 
 
 class LanguageSample:
-  """The first captions of each language, as py3langid sees them."""
+  """The first different captions of each language, as py3langid sees them."""
 
   def __init__(self):
-    self._texts: dict[str, list[str]] = collections.defaultdict(list)
+    self._texts: dict[str, dict[str, None]] = collections.defaultdict(dict)
 
   def add(self, captions: Iterable[Caption]) -> None:
     """Adds captions, until there are enough of their languages."""
     for caption in captions:
       if len(texts := self._texts[caption.language]) < _SAMPLE:
-        texts.append(caption.text)
+        texts[caption.text] = None
 
   def mistaken(self) -> Iterator[str]:
     """Yields what the captions of a language look like, for each whose captions are, by most, in another one."""
@@ -33,7 +33,7 @@ class LanguageSample:
       own = language if language in codes else languages.variety_base(language)
       if own not in codes or len(texts) < _LEAST:
         continue
-      logs = identifier.log_likelihoods(texts, codes)
+      logs = identifier.log_likelihoods(list(texts), codes)
       other = int(np.argmax(logs.sum(axis=0)))
       count = int(np.count_nonzero(logs[:, other] > logs[:, codes.index(own)]))
       if codes[other] != own and count >= _SHARE * len(texts):

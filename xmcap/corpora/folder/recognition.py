@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
 from xmcap.corpora.folder.table import (
@@ -104,8 +103,8 @@ def decide(
   why = "--language_column" if language else "usual name"
   language = language or next((name for name in named.usual(LANGUAGES) if name not in roles), "")
   if columns.captions:
-    for element in columns.captions:
-      code, name = _asked_caption(element, named)
+    for asked, code in columns.by_caption.items():
+      name = named.asked(asked)
       roles[name] = ColumnRole(name, CAPTION, code, "--caption_columns")
   else:
     roles |= _captions(profiles, named, roles, language, columns.default_language)
@@ -183,15 +182,6 @@ def _picture(named: _Names, source: str) -> tuple[str, str]:
 def _are_alike(names: Sequence[str], profiles: Mapping[str, ColumnProfile]) -> bool:
   """Whether columns with names of images mean the same images."""
   return all(profiles[name].names and profiles[name].names == profiles[names[0]].names for name in names)
-
-
-def _asked_caption(element: str, named: _Names) -> tuple[str, str]:
-  """Returns code and column of an element of --caption_columns; the code is "" if nothing says the language."""
-  written, equals, name = element.partition("=")
-  if not equals:  # `raw` is Rawang's code, but more often a word
-    return language_in(element), named.asked(element)
-  language = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
-  return language, named.asked(name)
 
 
 def _captions(

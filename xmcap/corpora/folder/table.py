@@ -13,15 +13,15 @@ from xmcap import languages
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
 from xmcap.reading import columns
+from xmcap.reading.columns import ColumnNames, bare_of, language_in
 from xmcap.terminal import shown
 
 PICTURE, KEY, CAPTION, LANGUAGE, SPLIT, IGNORED = "picture", "key", "caption", "language", "split", "ignored"
 ADDRESS = "address"
 
 PICTURES = (
-  "image", "image_path", "file_name", "filename", "file", "path", "filepath", "file_path", "img", "img_path", "fname",
-  "image_name", "image_file", "image_file_name", "file_names", "images", "photo", "photos", "picture", "pictures",
-  *map(str.lower, columns.KEYS), "id", "image_url", "image_urls", "img_url", "url",
+  *columns.FILE_NAMES, "file_names", "images", "photos", "pictures", *map(str.lower, columns.KEYS), "id",
+  "image_url", "image_urls", "img_url", "url",
 )  # fmt: skip
 """Usual names of the column with the image or its name; of several the first counts."""
 
@@ -32,10 +32,9 @@ TURNS = ("conversations", "messages")
 """Usual names of columns with conversations, which may hold one caption."""
 
 CAPTIONS = (
-  *("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation"),
-  *("caption_str", "sentences_raw", "annotations_captions"),
-  *TURNS,
-)
+  "caption", "captions", *columns.TEXTS, "sentences", "sentences_raw", "annotations_captions", *columns.OUTPUTS, *TURNS,
+)  # fmt: skip
+"""Usual names of columns with captions; of several the first counts."""
 BESIDE = {"comment": "comment_number", "raw": "sentids"}
 """Names of columns with captions that are usual only beside another: those of the two tables of Flickr30k."""
 
@@ -44,9 +43,6 @@ FILE_LANGUAGE = "the file's name"
 LANGUAGES = (*columns.LANGUAGES, FILE_LANGUAGE)
 KEYS = (*map(str.lower, columns.KEYS), "__key__", "id", "index")
 
-_PREFIX = re.compile(
-  r"^(captions?|texts?|descriptions?)[ _:/.-]+|[ _:/.-]+(captions?|texts?|descriptions?)$", re.IGNORECASE
-)
 _COPY = re.compile(r"[_/](tokenized|lowercase)$|^(reference_strs|reference_tokens|caption_tokens)$")
 OFTEN_OTHER = ("id", "no", "in")
 """Codes that as a header are more often an identifier, a number or a word than a language."""
@@ -85,22 +81,6 @@ class SourceFile:
   def fields(self) -> Mapping[str, str]:
     """The field with the language of the name, which every row of the file has."""
     return {FILE_LANGUAGE: self.language} if self.language else {}
-
-
-@dataclasses.dataclass(frozen=True)
-class ColumnNames:
-  """Names of columns that the user asked for; "" and () mean the usual names.
-
-  Attributes:
-    captions: columns with captions, `NAME`, or `LANGUAGE=NAME` for a column in one language.
-    default_language: language of captions that do not name one.
-  """
-
-  image: str = ""
-  captions: tuple[str, ...] = ()
-  language: str = ""
-  split: str = ""
-  default_language: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,15 +214,9 @@ def of_language(name: str, profile: ColumnProfile, others: Sequence[ColumnRole])
   return ColumnRole(name, CAPTION, language, why)
 
 
-def language_in(name: str) -> str:
-  """Returns the language in the name of a column: `th` for `th`, `caption_th`, `Thai` and `Thai caption`; else ""."""
-  bare = _PREFIX.sub("", str(name).strip())
-  return languages.named(str(name)) or (languages.named(bare) if bare else "") or ""
-
-
 def other(name: str, profile: ColumnProfile, chosen: bool = False) -> ColumnRole:
   """Returns a column that is ignored; `chosen` if the user listed the columns with captions."""
-  bare = _PREFIX.sub("", str(name).strip())
+  bare = bare_of(name)
   language = language_in(name) or (languages.canonical(bare) or "" if bare else "")
   if _COPY.search(name):
     return ColumnRole(name, IGNORED, why="captions in another form")
