@@ -45,6 +45,8 @@ _PREFIX = re.compile(
 )
 NUMBERED = re.compile(r"(captions?|caps?|references?|refs?|sentences?|comments?)[\s_.-]*\d+", re.IGNORECASE)
 _OF_A_ROW = re.compile(r"\d+|https?://.*|.*\.(jpe?g|png|wav|mp4)|\[\{.*", re.IGNORECASE | re.DOTALL)
+_BASE64 = re.compile(r"(data:image/[a-z+.-]+;base64,)?(/9j/|iVBORw0KGgo|R0lGOD|UklGR)[A-Za-z0-9+/=]{32,}")
+"""The beginning of a JPEG, PNG, GIF or WebP in base64, as VLMEvalKit's and OFA's tables have pictures."""
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
 
 
@@ -80,6 +82,11 @@ class ColumnNames:
 
 def _code(written: str) -> str:
   return languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
+
+
+def is_base64(text: str) -> bool:
+  """Whether a text is an image in base64, by its first characters."""
+  return _BASE64.match(text) is not None
 
 
 def language_in(name: str) -> str:
@@ -124,7 +131,11 @@ def layout(
   if of_program is not None:
     return of_program
   keys = [name for name in _there(KEYS, folded) if name != key] or _there(("id", LINE_KEY), folded)
-  file_names = [name for name in _there(FILE_NAMES, folded) if isinstance(first.get(name), str)]
+  file_names = [
+    name
+    for name in _there(FILE_NAMES, folded)
+    if isinstance(value := first.get(name), str) and not is_base64(value)
+  ]
   keys = [key] if key else keys
   key = next(iter([*keys, *file_names]), "")
   of_language = of_language or next(iter(_there(LANGUAGES, folded)), "")

@@ -21,6 +21,8 @@ _KEY_CODE = re.compile(r"(?s:(.+))_([a-z]{2,3})")
 _END = re.compile(r"_preds|_annotations|_storepreds|-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?")
 """What follows the code in a file's name: big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with a
 hash)."""
+_WORDS = frozenset({"he", "hi", "id", "it", "no"})
+"""Codes that more often begin a name as a word."""
 _VARIETY = re.compile(r"(?s:.*[_.-])?([a-z]{2,3}[_-](?:[A-Z]{2}|[A-Z][a-z]{3}))")
 """File names that end in a code with its region or script: NAME_pt-BR, NAME-deu_Latn."""
 
@@ -58,8 +60,9 @@ def language_of_name(path: str | os.PathLike) -> str | None:
     language := languages.named(languages.canonical(variety[1]) or "")
   ):
     return language
-  last = re.split("[_.-]", stem)[-1]
-  return languages.named(last) if last.lower() != "in" else None
+  words = re.split("[_.-]", stem)
+  of_last = languages.named(words[-1]) if words[-1].lower() != "in" else None
+  return of_last or (words[0] if words[0] in languages.LANGUAGES.keys() - _WORDS else None)
 
 
 def _ended(path: str | os.PathLike) -> tuple[str, str]:

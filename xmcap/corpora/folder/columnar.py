@@ -12,12 +12,13 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.corpora.building.problems import Problems
-from xmcap.corpora.folder import fields, kinds, split_choice, text_files
+from xmcap.corpora.folder import fields, split_choice, text_files
 from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
 from xmcap.corpora.folder.table import FILE_LANGUAGE, ColumnNames, Placed, SourceFile, TableRoles
 from xmcap.errors import DamagedError
 from xmcap.reading import arrow_files
+from xmcap.reading import columns as column_names
 from xmcap.reading.packed import Packed
 
 SUFFIXES = (".parquet", ".arrow")
@@ -155,7 +156,7 @@ def _picture(value: Any) -> tuple[bytes, str]:
   data, named = value, value
   if isinstance(value, dict):
     data, named = value.get("bytes"), value.get("path")
-  if isinstance(data, str) and kinds.is_base64(data):
+  if isinstance(data, str) and column_names.is_base64(data):
     try:
       data, named = base64.b64decode(data.partition(",")[2] or data, validate=True), ""
     except ValueError:

@@ -99,7 +99,7 @@ def _captions(
   for text, own in _texts(fields[column.name], where, problems):
     language = own or column.language or of_row or table.asked.default_language
     if not language and not table.language:
-      hint = "give --language=CODE or --language_column=NAME"
+      hint = "give --language=CODE, --language_column=NAME, or --caption_columns=LANGUAGE=NAME"
       raise UsageError(f"{where}: the language of '{shown(column.name)}' is unknown: {hint}")
     code = _code(language) if isinstance(language, str) else None
     if not language:

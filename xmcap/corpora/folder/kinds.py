@@ -35,8 +35,6 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\b.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}\b.*", re.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)e[+-]?\d+|[+-]?inf(inity)?", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
-_BASE64 = re.compile(r"(data:image/[a-z+.-]+;base64,)?(/9j/|iVBORw0KGgo|R0lGOD|UklGR)[A-Za-z0-9+/=]{32,}")
-"""The beginning of a JPEG, PNG, GIF or WebP in base64, as VLMEvalKit's and OFA's tables have pictures."""
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}")
 _MOST_TOKENS = 20  # of a text are looked at
 _LONGEST_WORD = 30
@@ -50,7 +48,7 @@ def kind_of(text: str) -> str:
   text = text.strip()[:_OF_A_TEXT]
   if text.lower() in _NOTHING:
     return ""
-  if is_base64(text):
+  if columns.is_base64(text):
     return EMBEDDED
   if text[0] + text[-1] in ("{}", "[]") or text.startswith("<?xml"):
     return "structures"
@@ -251,10 +249,8 @@ def unpacked(cell: Any) -> Any:
       value = parse(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
       continue
-    is_useful = are_pairs(value) or (
-      isinstance(value[0] if isinstance(value, list) and value else value, Mapping)
-    )
-    return value if is_useful else cell
+    is_useful = value == [] or are_pairs(value)
+    return value if is_useful or isinstance(value[0] if isinstance(value, list) else value, Mapping) else cell
   return cell
 
 
@@ -263,11 +259,6 @@ def is_embedded(value: Any) -> bool:
   if isinstance(value, bytes):
     return value.startswith(image_formats.STARTS) or image_formats.other_format(value) != ""
   return isinstance(value, Mapping) and "bytes" in value and value.keys() <= {"bytes", "path"}
-
-
-def is_base64(text: str) -> bool:
-  """Whether a text is an image in base64, by its first characters."""
-  return _BASE64.match(text) is not None
 
 
 def is_turns(value: Any) -> bool:

@@ -172,7 +172,13 @@ def _tables(folder: pathlib.Path) -> list[pathlib.Path]:
   others = [path for path in texts if path not in named and rows.split_name(path)[1] != ".txt"]
   if not named and not others:
     kinds_of = f".tar, .parquet or .arrow file, no table, no {_METADATA[0]} and no .txt beside a picture"
-    raise UsageError(f"{folder}: contains no {kinds_of}: give the file of the captions")
+    others_beside = shown(", ".join(beside.other_suffixes(folder)), 80)
+    advice = (
+      f"rename those with captions ({others_beside}) to .txt"
+      if others_beside
+      else "give the file of the captions"
+    )
+    raise UsageError(f"{folder}: contains no {kinds_of}: {advice}")
   if named and others or len(others) > 1:
     listed = shown(", ".join(_below(path, folder) for path in (*others, *named)), 200)
     raise UsageError(

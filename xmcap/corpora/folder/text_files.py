@@ -10,7 +10,7 @@ from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import by_line, kinds
 from xmcap.corpora.folder.table import Placed, SourceFile
 from xmcap.errors import UsageError
-from xmcap.reading import documents, layouts, matching, rows, tables
+from xmcap.reading import columns, documents, layouts, matching, rows, tables
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -160,7 +160,7 @@ def _is_quoted(source: Input) -> bool:
 
 def _check_header(names: list[str], where: str) -> None:
   """Raises UsageError if the first line has no names of columns, or is a row."""
-  if any(map(kinds.is_base64, names)):
+  if any(map(columns.is_base64, names)):
     raise UsageError(
       f"{where}: is a row with a picture in base64, not the names of columns: put a line of names above it, such as "
       "id, caption, image"
