@@ -21,6 +21,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
+from xmcap.corpora.building import key_map as key_map_lib
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
 from xmcap.data.records import Caption
@@ -33,7 +34,6 @@ from xmcap.reading.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Fou
 MAX_PROBLEMS = 200_000
 """More entries that are refused or duplicate are an error."""
 
-_MAX_MAP_LINE = 1 << 16
 # COCO's pictures by their ids: 000000000042.jpg of 2017, COCO_val2014_000000000042.jpg.
 _COCO_DIGITS, _COCO_PREFIXES = 12, ("", "COCO_train2014_", "COCO_val2014_")
 _MAX_DEPTH = 32  # folders of a path that are compared
@@ -198,7 +198,9 @@ class ImageSearch:
       return self._by_key_map(url)
 
   def _by_key_map(self, key: str) -> bytes:
-    rows = self._database.execute("SELECT path FROM key_map WHERE key = ?", [_bytes(_canonical(key))])
+    rows = self._database.execute(
+      "SELECT path FROM key_map WHERE key = ?", [_bytes(key_map_lib.canonical(key))]
+    )
     row = rows.fetchone()
     if row is None:
       raise KeyError(key)
@@ -386,29 +388,13 @@ def _text(data: bytes) -> str:
   return data.decode("utf-8", "surrogatepass")
 
 
-def _canonical(key: str) -> str:
-  """Normalises a key of a key map: drops leading zeros of numbers."""
-  return key.lstrip("0") or "0" if key.isdecimal() and key.isascii() else key
-
-
 def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
   """Adds the rows of a key map; its file names are only looked up among the images, never opened."""
-  with open(path, "rb") as lines:
-    for number, line in enumerate(iter(functools.partial(lines.readline, _MAX_MAP_LINE), b""), 1):
-      try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-      except UnicodeDecodeError:
-        raise UsageError(f"{path}, line {number:,}: not UTF-8: save the key map as UTF-8") from None
-      if not text:
-        continue
-      key, _, file = text.partition("\t")
-      if not (key and file) or len(line) == _MAX_MAP_LINE:
-        form = f"a key, a tab and the name of a file, in less than {_MAX_MAP_LINE >> 10} KB"
-        raise UsageError(f"{path}, line {number:,}: give {form}")
-      # If a URL has two files, the first counts, as in a release that lists a URL twice.
-      insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
-      try:
-        database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(_canonical(key)), _bytes(file)))
-      except sqlite3.IntegrityError:
-        hint = "the key map has this key twice, for two files: keep one line per key"
-        raise UsageError(f"{path}, line {number:,}: {hint}") from None
+  for number, key, file in key_map_lib.rows(path):
+    # If a URL has two files, the first counts, as in a release that lists a URL twice.
+    insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
+    try:
+      database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(key), _bytes(file)))
+    except sqlite3.IntegrityError:
+      hint = "the key map has this key twice, for two files: keep one line per key"
+      raise UsageError(f"{path}, line {number:,}: {hint}") from None
