@@ -45,11 +45,11 @@ def read(
 def _placed(files: Sequence[SourceFile], problems: Problems) -> Iterator[Placed]:
   for place, file in enumerate(files):
     is_text = file.path.suffix.lower() not in SUFFIXES
-    split = "" if is_text else _split_of(file.path, file.name)
+    folder, split = posixpath.dirname(file.name), "" if is_text else _split_of(file.path, file.name)
     try:
       for number, row in enumerate(text_files.read(file, problems) if is_text else _rows(file)):
-        origin = f"{place:05d}-{number:09d}", posixpath.dirname(file.name), split
-        yield Placed(row.where, {**row.fields, **file.fields}, origin)
+        row.fields.update(file.fields)
+        yield Placed(row.where, row.fields, (place, number, folder, split))
     except DamagedError as error:
       if len(files) == 1:
         raise
@@ -64,9 +64,10 @@ def _rows(file: SourceFile) -> Iterator[Placed]:
 def _packed(
   placed: Iterator[Placed], table: TableRoles, problems: Problems, packed: Packed, is_shared: bool
 ) -> Iterator[RecordFields]:
-  for where, values, (name, folder, split) in placed:
+  for where, values, (place, number, folder, split) in placed:
     cell = values.get(table.image)
     data, named = _picture(cell)
+    name = f"{place:05d}-{number:09d}" if data else ""
     key = values.get(table.key) if table.key else None
     own = str(key) if isinstance(key, int | str) and key != "" else named
     if data and is_shared and own:
@@ -76,8 +77,8 @@ def _packed(
     # Relative to its own file of captions, which comes before others.
     beside = named if "://" in named else named and posixpath.join(folder, named)
     # Several images are left as they are, to be refused with their number.
-    image = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
-    row = fields.parse({**values, table.image: image}, where, table, problems)
+    values[table.image] = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
+    row = fields.parse(values, where, table, problems)
     if row is not None:
       row.key = own if data else ""
       row.split = row.split or split

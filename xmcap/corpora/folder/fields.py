@@ -96,8 +96,10 @@ def _captions(
 ) -> Iterator[Caption]:
   """Yields the usable captions of a column."""
   of_row = fields.get(table.language) if table.language else None
-  for text, own in _texts(fields[column.name], where, problems):
-    language = own or column.language or of_row or table.asked.default_language
+  texts = list(_texts(fields[column.name], where, problems))
+  of_texts = of_row if isinstance(of_row, list) and len(of_row) == len(texts) else [of_row] * len(texts)
+  for (text, own), of_text in zip(texts, of_texts, strict=True):
+    language = own or column.language or of_text or table.asked.default_language
     if not language and not table.language:
       hint = "give --language=CODE, --language_column=NAME, or --caption_columns=LANGUAGE=NAME"
       raise UsageError(f"{where}: the language of '{shown(column.name)}' is unknown: {hint}")

@@ -35,6 +35,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\b.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}\b.*", re.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)e[+-]?\d+|[+-]?inf(inity)?", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
+_CODE = re.compile(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}")
 _MOST_TOKENS = 20  # of a text are looked at
 _LONGEST_WORD = 30
@@ -228,7 +229,8 @@ def are_pairs(value: Any) -> bool:
     and bool(value)
     and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value)
     and all(isinstance(text, str) for pair in value for text in pair)
-    and all(languages.canonical(code) for code, _ in value[:_IN_A_LIST])
+    and all(_CODE.fullmatch(code) for code, _ in value)
+    and any(languages.canonical(code) for code, _ in value)
   )
 
 
