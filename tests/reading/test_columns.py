@@ -58,7 +58,7 @@ def test_usual_names_of_columns_are_those_of_corpora(tmp_path, key, caption):
 def test_columns_that_are_asked_for(tmp_path):
   path = _write(tmp_path, "image,caption,prediction,raw,No\n7,a,b,c,x\n")
   assert (
-    "'caption' and 'prediction' may both be the prediction: choose one with --caption_columns=prediction"
+    "'caption' and 'prediction' may both be the predictions: choose one with --caption_columns=prediction"
     in refusal(read_predictions, path, "en")
   )
   for captions, text in ((("prediction",), "b"), (("Raw",), "c"), (("en=raw",), "c")):
@@ -69,6 +69,16 @@ def test_columns_that_are_asked_for(tmp_path):
   assert read_predictions(path, "en", columns=keyed) == {"x": {"en": "b"}}
   references = read_references(path, language="en", columns=ColumnNames(captions=("x", "prediction")))
   assert references == {"7": {"en": ["b"]}} and references.columns == {"prediction"}
+
+
+def test_table_of_references_beside_predictions(tmp_path):
+  path = _write(tmp_path, "image,reference,prediction\n7,a dog,a cat\n")
+  assert read_references(path, language="en") == {"7": {"en": ["a dog"]}}
+  assert read_predictions(path, "en") == {"7": {"en": "a cat"}}
+  path = _write(tmp_path, "image,caption,reference\n7,a dog,a cat\n")
+  assert "'caption' and 'reference' may both be the references" in refusal(
+    read_references, path, language="en"
+  )
 
 
 def test_image_in_base64_is_no_key(tmp_path):

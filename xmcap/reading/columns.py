@@ -34,6 +34,8 @@ OUTPUTS = (
   "prediction", "predicted_caption", "generated_caption", "generated_text", "model_output", "output", "response",
 )  # fmt: skip
 """Usual names of fields with what a model wrote."""
+REFERENCES = ("reference", "references", "reference_caption", "ground_truth", "gt_caption", "gt")
+"""Usual names of fields with what people wrote, beside a model's."""
 OF_KEYS = frozenset((*KEYS, "id", *FILE_NAMES, "image_urls", "custom_id", "doc_id", "index"))
 """Names of fields of keys, which show an object to be a row."""
 FIELDS = OF_KEYS | {*LANGUAGES, *LISTS, LINE_KEY, "caption"}
@@ -71,8 +73,10 @@ class ColumnNames:
   @property
   def by_caption(self) -> dict[str, str]:
     """Column with captions -> the language that the user or the name says, or ""; UsageError for an unknown one."""
-    elements = [element.rpartition("=") for element in self.captions]
-    return {name: _code(written) if equals else language_in(name) for written, equals, name in elements}
+    elements = [element.partition("=") for element in self.captions]
+    return dict(
+      (name, _code(first)) if equals else (first, language_in(first)) for first, equals, name in elements
+    )
 
   @property
   def all(self) -> list[str]:
@@ -193,17 +197,18 @@ def _captions(
 ) -> tuple[tuple[tuple[str, str], ...], list[str]]:
   """Returns the fields of the captions with their languages, as in `Layout`, and notes on them.
 
-  UsageError if both `caption` and a field that models write may be the prediction.
+  UsageError if both `caption` and a field of `OUTPUTS` or `REFERENCES` may be it.
   """
   is_reference = role == "references"
-  names = ("caption", *LISTS, *TEXTS) if is_reference else ("caption", *OUTPUTS, *TEXTS)
+  sure = ("caption", *(REFERENCES if is_reference else OUTPUTS))
+  names = (*sure, *LISTS, *TEXTS) if is_reference else (*sure, *TEXTS)
   names = ("comment", *names) if key == "image_name" else names
   usual = _there(names, folded)
-  outputs = [] if is_reference else _there(("caption", *OUTPUTS), folded)
-  if len(outputs) > 1:
+  several = _there(sure, folded)
+  if len(several) > 1:
     raise UsageError(
-      f"{where}: '{outputs[0]}' and '{outputs[1]}' may both be the prediction: choose one with --caption_columns="
-      f"{outputs[1]}"
+      f"{where}: '{several[0]}' and '{several[1]}' may both be the {role}: choose one with --caption_columns="
+      f"{several[1]}"
     )
   plain = [name for name in usual if name != key][:1]
   by_language = {} if of_language else _by_language(first, key)
@@ -223,7 +228,9 @@ def _captions(
     numbered = of_references if is_reference else [name for name in numbered if name not in of_references]
     plain = [] if is_reference else plain
   notes = [f"the list {name} has the captions of an image" for name in plain if name in LISTS]
-  notes += [f"the captions are its {name}" for name in plain if name.lower() in (*TEXTS, *OUTPUTS)]
+  notes += [
+    f"the captions are its {name}" for name in plain if name.lower() in (*TEXTS, *OUTPUTS, *REFERENCES)
+  ]
   if numbered:
     notes = [f"the captions of an image are {shown(', '.join((*plain, *numbered)))}"]
   return tuple((name, "") for name in (*plain, *numbered)), notes

@@ -113,6 +113,7 @@ class ColumnProfile:
     by_language: whether values are objects with a key per language.
     released: whether values are as in XM3600's release, {"caption": [...]}.
     turns: whether values are turns of a conversation.
+    member: where objects have their text, if that is no usual name.
   """
 
   kinds: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
@@ -123,6 +124,7 @@ class ColumnProfile:
   by_language: bool = False
   released: bool = False
   turns: bool = False
+  member: str = ""
 
   @property
   def count(self) -> int:
@@ -183,6 +185,7 @@ class ColumnProfile:
   def _add_object(self, value: Mapping[str, Any]) -> None:
     self.released = self.released or isinstance(value.get("caption"), list)
     if name := text_member(value):
+      self.member = self.member or (name if name not in _TEXTS else "")
       self.by_language = self.by_language or any(language in value for language in columns.LANGUAGES)
       self.add(value[name])
       return

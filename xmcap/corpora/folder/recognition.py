@@ -23,6 +23,7 @@ from xmcap.corpora.folder.table import (
   LANGUAGE,
   LANGUAGES,
   MOST_COLUMNS,
+  OBJECTS,
   OFTEN_OTHER,
   PICTURE,
   PICTURES,
@@ -108,6 +109,7 @@ def decide(
       roles[name] = ColumnRole(name, CAPTION, code, "--caption_columns")
   else:
     roles |= _captions(profiles, named, roles, language, columns.default_language)
+  why = "by which each file is named" if language == FILE_LANGUAGE else why
   if language and language not in roles:
     roles[language] = ColumnRole(language, LANGUAGE, why=why)
   is_embedded = image in profiles and profiles[image].kinds[kinds.EMBEDDED] > 0
@@ -208,7 +210,7 @@ def _captions(
       profile.turns or (name.lower() not in TURNS and (profile.are_words or not profile.count))
     ):
       continue
-    says = "each by its language" if profile.by_language else f"language in '{language}'" if language else ""
+    says = OBJECTS if profile.by_language else f"language in '{language}'" if language else ""
     says = says or (f"--language={default}" if default else "")
     chosen[name] = ColumnRole(
       name,
@@ -221,7 +223,9 @@ def _captions(
     chosen = {name: ColumnRole(name, CAPTION, why="numbered") for name in numbered}
   if not chosen:
     lists = [name for name, profile in free.items() if profile.by_language and profile.are_words]
-    chosen = {name: ColumnRole(name, CAPTION, why="each by its language") for name in lists}
+    for name in lists:
+      member = f", its {profiles[name].member}" if profiles[name].member else ""
+      chosen[name] = ColumnRole(name, CAPTION, why=f"{OBJECTS}{member}")
   if chosen and language not in ("", FILE_LANGUAGE):
     return chosen
   of_languages = {name: profile for name, profile in free.items() if name not in chosen and language_in(name)}

@@ -50,6 +50,9 @@ OFTEN_OTHER = ("id", "no", "in")
 MOST_COLUMNS = 10_000
 """Fields of JSON beyond so many are ignored."""
 
+OBJECTS = "each by its language"
+"""Why a column is one of captions if its cells say the languages."""
+
 _WIDTH = 100  # of a printed line
 
 
@@ -173,7 +176,7 @@ class TableRoles:
     says_language = self.language or self.asked.default_language
     elements = [
       column.name
-      if says_language and not column.language
+      if not column.language and (says_language or OBJECTS in column.why)
       else f"{column.language or 'LANGUAGE'}={column.name}"
       for column in (*self.captions, *self.missed)
     ]
