@@ -47,8 +47,11 @@ _PREFIX = re.compile(
 )
 NUMBERED = re.compile(r"(captions?|caps?|references?|refs?|sentences?|comments?)[\s_.-]*\d+", re.IGNORECASE)
 _OF_A_ROW = re.compile(r"\d+|https?://.*|.*\.(jpe?g|png|wav|mp4)|\[\{.*", re.IGNORECASE | re.DOTALL)
-_BASE64 = re.compile(r"(data:image/[a-z+.-]+;base64,)?(/9j/|iVBORw0KGgo|R0lGOD|UklGR)[A-Za-z0-9+/=]{32,}")
-"""The beginning of a JPEG, PNG, GIF or WebP in base64, as VLMEvalKit's and OFA's tables have pictures."""
+_BASE64 = re.compile(
+  r"data:image/[a-z+.-]+;base64,|(/9j/|iVBORw0KGgo|R0lGOD|UklGR|Qk0|SUkq|TU0A|AAAA)[A-Za-z0-9+/=\s]{64}"
+)
+"""The beginning of a picture in base64, as VLMEvalKit's and OFA's tables have them: JPEG, PNG, GIF, WebP, BMP, TIFF,
+AVIF or HEIC."""
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
 
 

@@ -413,6 +413,7 @@ def test_asked_list_without_commas_is_counted(build):
   ("name", "text"),
   [
     ("c.tsv", f"index\timage\tcaption\n0\t{_BASE64}\ta dog\n"),
+    ("c.jsonl", json.dumps({"id": "0", "image": _BASE64[:76] + "\n" + _BASE64[76:], "text": "a dog"})),
     ("c.jsonl", f'{{"id": "0", "image": "data:image/jpeg;base64,{_BASE64}", "text": "a dog"}}\n'),
   ],
 )
@@ -422,7 +423,7 @@ def test_pictures_in_base64_are_read(build, name, text):
 
 
 def test_damaged_base64_is_no_picture(build):
-  text = f"index\timage\tcaption\n0\t{_BASE64}\ta dog\n1\t{_BASE64[:50]}!\ta cat\n"
+  text = f"index\timage\tcaption\n0\t{_BASE64}\ta dog\n1\t{_BASE64[:90]}!\ta cat\n"
   code, said, held, problems = build("c.tsv", text, "--language=en")
   assert code == 0 and held == {"0": [("en", "a dog")]} and "/9j/" not in said
   assert "not_a_picture" in {problem["kind"] for problem in problems}

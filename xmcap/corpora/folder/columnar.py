@@ -159,7 +159,7 @@ def _picture(value: Any) -> tuple[bytes, str]:
     data, named = value.get("bytes"), value.get("path")
   if isinstance(data, str) and column_names.is_base64(data):
     try:
-      data, named = base64.b64decode(data.partition(",")[2] or data, validate=True), ""
+      data, named = base64.b64decode("".join(data.rpartition(",")[2].split()), validate=True), ""
     except ValueError:
       data, named = b"?", ""  # no picture, and so a counted problem
   return data if isinstance(data, bytes) else b"", fields.one(named)
