@@ -22,7 +22,10 @@ def add(corpora) -> None:
     extra="train",
   )  # fmt: skip
   vocabulary = "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model"
-  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
+  shares = (
+    "column:NAME, folder (by names of folders and files), or shares such as train:0.9,validation:0.05,test:0.05; "
+    "default: what a column or all files name, else these shares"
+  )
   captions = (
     "captions, or LANGUAGE=NAME for one language, such as fa=Persian,ca=Catalan; the others are not read"
   )
@@ -39,7 +42,10 @@ def add(corpora) -> None:
   base.text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
   base.text(group, "--caption_columns", "NAME,...", captions, "")
   base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
-  build_options.add(command)
+  build_options.add(
+    command,
+    "merge (the default: one record with all captions, so that no test picture is trained on), keep or refuse",
+  )
 
 
 def _build(arguments) -> None:

@@ -89,6 +89,7 @@ class Wanted:
     captions: captions known beforehand; others may come from `spill.Spilled`.
     tags: its classes; an image with tags may have no captions.
     tags_by_language: language code -> tags.
+    pixels: the hash of its pixels, if it is known.
   """
 
   key: str
@@ -99,6 +100,7 @@ class Wanted:
   captions: list[Caption] = dataclasses.field(default_factory=list)
   tags: list[str] = dataclasses.field(default_factory=list)
   tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+  pixels: str = ""
 
 
 class ImageSearch:

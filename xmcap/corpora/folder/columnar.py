@@ -5,7 +5,6 @@ import json
 import pathlib
 import posixpath
 import re
-import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ def read(
   columns: ColumnNames,
   source: str,
   problems: Problems,
-  packed: tarfile.TarFile,
+  packed: Packed,
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of files; adds their embedded images to `packed`, as the row's `image`.
 
@@ -45,7 +44,7 @@ def read(
     codes = {}
   ids.check_parts(codes)
   table, placed = recognise(_placed(paths, codes), columns, source, keyed=True)
-  return table, _packed(placed, table, problems, Packed(packed, paths), table.language == FILE_LANGUAGE)
+  return table, _packed(placed, table, problems, packed, table.language == FILE_LANGUAGE)
 
 
 def _placed(paths: Mapping[pathlib.Path, str], codes: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
@@ -69,14 +68,15 @@ def _packed(
     if data and is_shared and own:
       name = packed.once(own, name, data, where)
     elif data:
-      packed.add(name, data, where)
+      name = packed.add(name, data, where)
     beside = named and posixpath.join(folder, named)
     # Several images are left as they are, to be refused with their number.
     image = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
     row = fields.parse({**values, table.image: image}, where, table, problems)
     if row is not None:
       row.key = own if data else ""
-      row.split = row.split or split
+      row.file = split
+      row.names += [named] if named else []
       yield row
 
 

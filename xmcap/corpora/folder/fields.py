@@ -19,6 +19,7 @@ from xmcap.reading import layouts
 from xmcap.terminal import shown
 
 _MODEL = ("gpt", "assistant", "model", "bot")  # who speaks in a conversation
+_URLS = ("url", "URL", "image_url", "coco_url", "flickr_url")
 _PLACEHOLDER = re.compile(r"<(image|video)>")
 
 
@@ -31,6 +32,9 @@ class RecordFields:
     where: place of the line, for messages.
     archive: the tar file that contains the image, if known.
     key: its key in the records; "": the name of its file.
+    split: the cell of the column with the split.
+    file: file of the line, relative to the source, if its name or folder may name the split.
+    names: other names of the image, such as its URL: images that share one, and all bytes, are the same.
   """
 
   image: str
@@ -40,6 +44,8 @@ class RecordFields:
   locale: str = ""
   archive: str = ""
   key: str = ""
+  file: str = ""
+  names: list[str] = dataclasses.field(default_factory=list)
 
 
 def parse(
@@ -73,7 +79,9 @@ def parse(
     captions = [
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
-  return RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  row = RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  row.names = [url for name in _URLS if isinstance(url := fields.get(name), str) and url]
+  return row
 
 
 def one(image: Any) -> str:

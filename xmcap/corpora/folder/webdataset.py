@@ -57,7 +57,7 @@ def read(
   """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
   rows = _placed(paths, columns.image.lower(), problems)
   table, placed = recognise(rows, columns, source, image=text_of.IMAGE)
-  return table, _rows(placed, table, problems)
+  return table, _rows(placed, table, pathlib.Path(source), problems)
 
 
 def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterator[Placed]:
@@ -68,12 +68,14 @@ def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterat
         yield Placed(where, {text_of.IMAGE: image, **sample.values}, (path, sample.key))
 
 
-def _rows(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:
+def _rows(
+  placed: Iterator[Placed], table: TableRoles, root: pathlib.Path, problems: Problems
+) -> Iterator[RecordFields]:
   for where, sample, (path, key) in placed:
     row = fields.parse(sample, where, table, problems)
     if row is not None:
       row.archive, row.key = str(path.absolute()), key
-      row.split = row.split or path.name
+      row.file = path.name if path == root else path.relative_to(root).as_posix()
       yield row
 
 

@@ -1,0 +1,122 @@
+"""Finds identical pictures by a hash of their pixels, whatever their keys and files.
+
+A picture of `test` that is also in `train` makes scores too good. The hash is of the decoded pixels, so other metadata,
+or a PNG made of a JPEG, do not hide a copy; a resized or compressed one has other pixels.
+"""
+
+import hashlib
+import itertools
+import pathlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from xmcap import processes as processes_lib
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
+from xmcap.corpora.building.options import BuildInProgress
+from xmcap.corpora.building.problems import Problems
+from xmcap.data import image_formats, images
+from xmcap.errors import XmcapError
+from xmcap.files import databases, files
+from xmcap.progress import Progress
+
+SCHEMA = "CREATE TABLE pictures (pixels, split, key, PRIMARY KEY (pixels, split)) WITHOUT ROWID;"
+_EARLIER = "SELECT split, key FROM pictures WHERE pixels = ? ORDER BY split = ?, split LIMIT 1"
+_CHUNK = 256  # pictures that a process hashes at a time
+
+
+class ImageHash(NamedTuple):
+  """Hashes of an image's file and of its pixels, in hexadecimal."""
+
+  number: int
+  file: str
+  pixels: str
+
+
+class Earlier(NamedTuple):
+  """An earlier image with the same pixels."""
+
+  split: str
+  key: str
+
+
+class PictureIndex:
+  """The images met so far, in a database with `SCHEMA`: of each split the first with its pixels."""
+
+  def __init__(self, database: sqlite3.Connection):
+    self._database = database
+
+  def add(self, split: str, key: str, pixels: str) -> Earlier | None:
+    """Adds an image; returns an earlier one with its pixels, of another split if there is one; None if it is new."""
+    row = self._database.execute(_EARLIER, (pixels, split)).fetchone()
+    self._database.execute("INSERT OR IGNORE INTO pictures VALUES (?, ?, ?)", (pixels, split, key))
+    return row and Earlier(*row)
+
+
+def count(path: pathlib.Path, pictures: Iterable[tuple[str, str, str]], problems: Problems) -> str:
+  """Counts images that a split shares with an earlier one as problems; returns the first such pair, or "".
+
+  Args:
+    path: of the database, which is made.
+    pictures: split, key and `pixel_hash` of all images, split by split.
+    problems: receives an `in_other_split` for each.
+  """
+  first = ""
+  with databases.writing(path, SCHEMA) as database:
+    index = PictureIndex(database)
+    for split, key, pixels in pictures:
+      earlier = index.add(split, key, pixels)
+      if earlier is not None and earlier.split != split:
+        detail = f"{split}: the same pixels as {earlier.key} of {earlier.split}"
+        problems.add("in_other_split", key, detail)
+        first = first or f"{key} of {detail}"
+  path.unlink()
+  return first
+
+
+def pixel_hash(pixels: np.ndarray) -> str:
+  """Returns 128 bits of SHA-256 of uint8 [height, width, 3], in hexadecimal."""
+  digest = hashlib.sha256(repr(pixels.shape).encode())
+  digest.update(np.ascontiguousarray(pixels).data)
+  return digest.hexdigest()[:32]
+
+
+def hash_images(
+  work: BuildInProgress, search: ImageSearch, numbers: Iterator[int], count: int
+) -> Iterator[ImageHash]:
+  """Yields the hashes of images by their numbers, on all cores; a killed build begins where it stopped.
+
+  An image that cannot be decoded has the hash of its file for its pixels.
+  """
+  progress = Progress(work.say, "pictures: hashed, to find copies", count)
+  chunks = (list(chunk) for _, chunk in itertools.groupby(numbers, lambda number: number // _CHUNK))
+  paths = (work.folder / f"hashes-{chunk:06d}.json" for chunk in itertools.count())
+  done = 0
+  with processes_lib.pool(min(work.processes, -(-count // _CHUNK))) as pool:
+    for hashes in pool.map(_hash_chunk, paths, itertools.repeat(search), chunks):
+      yield from hashes
+      done += len(hashes)
+      progress(done)
+
+
+def _hash_chunk(path: pathlib.Path, search: ImageSearch, numbers: list[int]) -> list[ImageHash]:
+  if path.exists():
+    return msgspec.json.decode(path.read_bytes(), type=list[ImageHash])
+  hashes = [_hash(search, number) for number in numbers]
+  files.write_bytes(path, msgspec.json.encode(hashes))
+  return hashes
+
+
+def _hash(search: ImageSearch, number: int) -> ImageHash:
+  data, pixels = b"", ""
+  try:
+    data = search.find(Wanted("", "", str(number)))
+    formats = (*image_formats.FORMATS, *image_formats.optional_formats())
+    pixels = pixel_hash(images.decode(data, str(number), formats=formats))
+  except XmcapError:  # counted when its record is made
+    pass
+  file = hashlib.sha256(data or f"unreadable {number}".encode()).hexdigest()[:32]
+  return ImageHash(number, file, pixels or file)
