@@ -10,7 +10,7 @@ from xmcap import languages
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.table import LANGUAGES, ColumnRole, TableRoles
+from xmcap.corpora.folder.table import LANGUAGES, PICTURES, ColumnRole, TableRoles
 from xmcap.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
@@ -19,7 +19,6 @@ from xmcap.reading import layouts
 from xmcap.terminal import shown
 
 _MODEL = ("gpt", "assistant", "model", "bot")  # who speaks in a conversation
-_URLS = ("url", "URL", "image_url", "coco_url", "flickr_url")
 _PLACEHOLDER = re.compile(r"<(image|video)>")
 
 
@@ -80,7 +79,8 @@ def parse(
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
   row = RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
-  row.names = [url for name in _URLS if isinstance(url := fields.get(name), str) and url]
+  others = (value for name, value in fields.items() if name != table.image and name.lower() in PICTURES)
+  row.names = [str(value) for value in others if isinstance(value, str | int) and value != ""]
   return row
 
 
