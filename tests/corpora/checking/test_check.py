@@ -38,7 +38,7 @@ def finds(out):
 
 
 def test_check_of_a_valid_corpus_has_no_findings(tmp_path):
-  write(tmp_path, [good(index) for index in range(20)], validation=[good(1)])
+  write(tmp_path, [good(index) for index in range(20)], validation=[good(30)])
   train, validation = check(tmp_path, processes=1)
   assert train.bad == validation.bad == 0 and validation.pictures == 1 and finds(tmp_path) == []
   assert (train.pictures, train.captions, train.sides, dict(train.formats)) == (20, 40, (16, 16), {"PNG": 20})

@@ -1,7 +1,8 @@
-"""Finds identical pictures by a hash of their pixels, whatever their keys and files.
+"""Finds identical pictures by a hash of their pixels, whatever their keys and files, and much alike ones by another.
 
 A picture of `test` that is also in `train` makes scores too good. The hash is of the decoded pixels, so other metadata,
-or a PNG made of a JPEG, do not hide a copy; a resized or compressed one has other pixels.
+or a PNG made of a JPEG, do not hide a copy. One that was resized or compressed anew has other pixels; most of those
+have the same difference hash (Krawetz, "Kind of like that", 2013), but so have some pictures that differ.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from PIL import Image
 
 from xmcap import processes as processes_lib
 from xmcap.corpora.building.image_search import ImageSearch, Wanted
@@ -23,9 +25,16 @@ from xmcap.errors import XmcapError
 from xmcap.files import databases, files
 from xmcap.progress import Progress
 
-SCHEMA = "CREATE TABLE pictures (pixels, split, key, PRIMARY KEY (pixels, split)) WITHOUT ROWID;"
-_EARLIER = "SELECT split, key FROM pictures WHERE pixels = ? ORDER BY split = ?, split LIMIT 1"
+PIXELS, LOOKS = "pixels", "looks"
+SCHEMA = "".join(
+  f"CREATE TABLE {table} (hash, split, key, PRIMARY KEY (hash, split)) WITHOUT ROWID;"
+  for table in (PIXELS, LOOKS)
+)
+"""Of a database for `PictureIndex`."""
+
 _CHUNK = 256  # pictures that a process hashes at a time
+_LOOK_SIZE = 9, 8
+_LEAST_BITS = 8  # of each value; a hash with less is of a plain picture, as many are
 
 
 class ImageHash(NamedTuple):
@@ -37,22 +46,24 @@ class ImageHash(NamedTuple):
 
 
 class Earlier(NamedTuple):
-  """An earlier image with the same pixels."""
+  """An earlier image with the same hash."""
 
   split: str
   key: str
 
 
 class PictureIndex:
-  """The images met so far, in a database with `SCHEMA`: of each split the first with its pixels."""
+  """The images met so far, in a table of a database with `SCHEMA`: of each split the first with its hash."""
 
-  def __init__(self, database: sqlite3.Connection):
+  def __init__(self, database: sqlite3.Connection, table: str):
     self._database = database
+    self._find = f"SELECT split, key FROM {table} WHERE hash = ? ORDER BY split = ?, split LIMIT 1"
+    self._add = f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?)"
 
-  def add(self, split: str, key: str, pixels: str) -> Earlier | None:
-    """Adds an image; returns an earlier one with its pixels, of another split if there is one; None if it is new."""
-    row = self._database.execute(_EARLIER, (pixels, split)).fetchone()
-    self._database.execute("INSERT OR IGNORE INTO pictures VALUES (?, ?, ?)", (pixels, split, key))
+  def add(self, split: str, key: str, hash: str) -> Earlier | None:
+    """Adds an image; returns an earlier one with its hash, of another split if there is one; None if it is new."""
+    row = self._database.execute(self._find, (hash, split)).fetchone()
+    self._database.execute(self._add, (hash, split, key))
     return row and Earlier(*row)
 
 
@@ -66,7 +77,7 @@ def count(path: pathlib.Path, pictures: Iterable[tuple[str, str, str]], problems
   """
   first = ""
   with databases.writing(path, SCHEMA) as database:
-    index = PictureIndex(database)
+    index = PictureIndex(database, PIXELS)
     for split, key, pixels in pictures:
       earlier = index.add(split, key, pixels)
       if earlier is not None and earlier.split != split:
@@ -82,6 +93,16 @@ def pixel_hash(pixels: np.ndarray) -> str:
   digest = hashlib.sha256(repr(pixels.shape).encode())
   digest.update(np.ascontiguousarray(pixels).data)
   return digest.hexdigest()[:32]
+
+
+def look(pixels: np.ndarray) -> str:
+  """Returns the difference hash of uint8 [height, width, 3], 64 bits in hexadecimal; "" for a plain picture."""
+  image = Image.fromarray(pixels)
+  image = image.reduce(max(1, min(image.size) // 32)).convert("L").resize(_LOOK_SIZE, Image.Resampling.BOX)
+  grey = np.asarray(image)
+  bits = grey[:, 1:] > grey[:, :-1]
+  is_plain = not _LEAST_BITS <= bits.sum() <= bits.size - _LEAST_BITS
+  return "" if is_plain else np.packbits(bits).tobytes().hex()
 
 
 def hash_images(

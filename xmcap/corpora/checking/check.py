@@ -11,20 +11,23 @@ import io
 import json
 import os
 import pathlib
+import sqlite3
+import tempfile
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from xmcap import languages
 from xmcap import processes as processes_lib
+from xmcap.corpora.building import duplicates
 from xmcap.data import images, records
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import addresses, files, outputs
+from xmcap.files import addresses, databases, files, outputs
 from xmcap.progress import Say
 from xmcap.terminal import shown
 
@@ -34,6 +37,9 @@ KINDS: Mapping[str, str] = {
   "invalid": "records that do not follow the layout",
   "broken_picture": "pictures that cannot be decoded",
   "repeated_key": "keys that another record has too",
+  "in_other_split": "pictures whose pixels an earlier split has too",
+  "like_other_split": "pictures much like one of an earlier split: look at some",
+  "repeated_picture": "pictures whose pixels an earlier record of the split has too",
   "unknown_tag": "tags that are not in tags.txt",
   "no_captions": "pictures without captions",
   "empty_caption": "captions without a letter, digit or symbol",
@@ -61,6 +67,17 @@ Texts = dict[str, list[tuple[int, str, str]]]
 
 Problem = tuple[str, str, str]
 """Kind of a finding, its description, and a language or ""."""
+
+
+_SCHEMA = f"{duplicates.SCHEMA} CREATE TABLE keys (key PRIMARY KEY, number) WITHOUT ROWID;"
+
+
+class Identity(NamedTuple):
+  """Key of a record, and `duplicates.pixel_hash` and `duplicates.look` of its image; "" if damaged."""
+
+  key: str = ""
+  pixels: str = ""
+  look: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,13 +189,19 @@ def check(
   tags = frozenset(records.read_tags(directory)) if has_tags else None
   files.make_folder(out)
   findings = []
-  with outputs.together(out):
-    with files.whole(out / "check.jsonl") as lines:
+  with (
+    outputs.together(out),
+    tempfile.TemporaryDirectory(prefix=".check-", suffix=".incomplete", dir=out) as folder,
+  ):
+    with (
+      files.whole(out / "check.jsonl") as lines,
+      databases.writing(pathlib.Path(folder, "pictures.sqlite"), _SCHEMA) as database,
+    ):
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
         noun = f"{source.split}: records checked"
         chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=noun, **options)
-        findings.append(_collected(source, chunks, lines))
+        findings.append(_collected(source, chunks, lines, database))
         for find in _wrong_indexes(source, processes):
           findings[-1].add(find)
           lines.write(_line(find))
@@ -192,15 +215,18 @@ def check(
 
 
 def _collected(
-  source: RecordSource, chunks: Iterator[tuple[SplitFindings, list[Find], list[str]]], lines: BinaryIO
+  source: RecordSource,
+  chunks: Iterator[tuple[SplitFindings, list[Find], list[Identity]]],
+  lines: BinaryIO,
+  database: sqlite3.Connection,
 ) -> SplitFindings:
   """Sums up the chunks of a split, and writes their findings."""
   total = SplitFindings(source.split)
-  first: dict[str, int] = {}
-  for part, finds, keys in chunks:
-    for index, key in enumerate(keys, total.pictures):
-      if key and (earlier := first.setdefault(key, index)) != index:
-        finds.append(Find(source.split, index, key, "repeated_key", f"record {earlier:,} has the same key"))
+  database.execute("DELETE FROM keys")
+  for part, finds, identities in chunks:
+    for index, identity in enumerate(identities, total.pictures):
+      problems = _in_records_before(identity, index, source.split.partition("[")[0], database)
+      finds += [Find(source.split, index, identity.key, kind, what) for kind, what in problems]
     finds.sort(key=lambda find: find.index)
     total.bad += len({find.index for find in finds if find.kind in ERRORS})
     for find in finds:
@@ -213,6 +239,24 @@ def _collected(
     if sides := [side for side in (*total.sides, *part.sides) if side]:
       total.sides = min(sides), max(sides)
   return total
+
+
+def _in_records_before(
+  identity: Identity, index: int, split: str, database: sqlite3.Connection
+) -> Iterator[tuple[str, str]]:
+  """Yields kind and description for a key or a picture that an earlier record has."""
+  key, pixels, look = identity
+  if key and not database.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key, index)).rowcount:
+    (earlier,) = database.execute("SELECT number FROM keys WHERE key = ?", (key,)).fetchone()
+    yield "repeated_key", f"record {earlier:,} has the same key"
+  same = pixels and duplicates.PictureIndex(database, duplicates.PIXELS).add(split, key, pixels)
+  like = look and duplicates.PictureIndex(database, duplicates.LOOKS).add(split, key, look)
+  if same and same.split != split:
+    yield "in_other_split", f"the same pixels as {same.key} of {same.split}"
+  elif like and like.split != split:
+    yield "like_other_split", f"much like {like.key} of {like.split}"
+  if same and same.split == split and same.key != key:  # parts of a split may overlap
+    yield "repeated_picture", f"the same pixels as {same.key}"
 
 
 def _line(find: Find) -> bytes:
@@ -231,24 +275,25 @@ def _wrong_indexes(source: RecordSource, processes: int | None) -> Iterator[Find
 
 def _check_records(
   source: RecordSource, indices: range, tags: frozenset[str] | None, max_characters: int
-) -> tuple[SplitFindings, list[Find], list[str]]:
-  """Checks the records at some indices, in any process; returns totals, findings, and keys ("" if damaged)."""
+) -> tuple[SplitFindings, list[Find], list[Identity]]:
+  """Checks the records at some indices, in any process; returns totals, findings, and identities."""
   totals = SplitFindings(source.split, len(indices))
   finds: list[Find] = []
-  keys: list[str] = []
+  identities: list[Identity] = []
   texts: Texts = {}
   for start in range(0, len(indices), _READ_AT_ONCE):
     for index, record in _read(source, indices[start : start + _READ_AT_ONCE]):
       if isinstance(record, XmcapError):
         finds.append(Find(source.split, index, "", "damaged", str(record)))
-        keys.append("")
+        identities.append(Identity())
         continue
-      keys.append(record.key)
       totals.captions += len(record.captions)
       totals.bytes += len(record.image)
+      in_picture, hashes = _in_picture(record, totals)
+      identities.append(Identity(record.key, *hashes))
       problems = [
         *_in_record(record),
-        *_in_picture(record, totals),
+        *in_picture,
         *(("unknown_tag", tag, "") for tag in record.tags if tags is not None and tag not in tags),
         *_in_captions(record.captions, max_characters),
       ]
@@ -260,7 +305,7 @@ def _check_records(
         if text.strip() and languages.is_known(language):
           texts.setdefault(language, []).append((index, record.key, text))
   finds += _wrong_scripts(texts, source.split)
-  return totals, finds, keys
+  return totals, finds, identities
 
 
 def _read(source: RecordSource, indices: Sequence[int]) -> Iterator[tuple[int, Record | XmcapError]]:
@@ -284,16 +329,18 @@ def _in_record(record: Record) -> Iterator[Problem]:
     yield "invalid", str(error), ""
 
 
-def _in_picture(record: Record, totals: SplitFindings) -> Iterator[Problem]:
+def _in_picture(record: Record, totals: SplitFindings) -> tuple[list[Problem], tuple[str, ...]]:
+  """Returns the problems of an image, and its hashes."""
   try:
-    height, width, _ = images.decode(record.image, record.key).shape
+    pixels = images.decode(record.image, record.key)
   except XmcapError as error:
-    yield "broken_picture", str(error), ""
-    return
+    return [("broken_picture", str(error), "")], ()
   with Image.open(io.BytesIO(record.image)) as image:
     totals.formats[image.format] += 1
+  height, width, _ = pixels.shape
   smallest, largest = totals.sides if any(totals.sides) else (height, height)
   totals.sides = min(smallest, height, width), max(largest, height, width)
+  return [], (duplicates.pixel_hash(pixels), duplicates.look(pixels))
 
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:
