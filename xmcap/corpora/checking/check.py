@@ -183,8 +183,9 @@ def check(
   out = pathlib.Path(out or directory)
   if max_characters < 1:
     raise UsageError(f"max_characters={max_characters}: give a limit of at least 1")
-  # Without a corpus, opening the split "train" raises the error.
-  sources = [RecordSource(directory, name) for name in splits or records.splits(directory) or ["train"]]
+  # `train` first, because the others should not have its pictures; without a corpus, it raises the error.
+  names = splits or sorted(records.splits(directory), key=lambda name: (name != "train", name)) or ["train"]
+  sources = [RecordSource(directory, name) for name in names]
   has_tags = addresses.is_file(addresses.join(directory, "tags.txt"))
   tags = frozenset(records.read_tags(directory)) if has_tags else None
   files.make_folder(out)

@@ -137,15 +137,8 @@ def find(
   return counts
 
 
-def _pair(split: str, key: str, other: str, other_split: str, other_key: str, by: list[str]) -> bytes:
-  pair = {
-    "split": split,
-    "key": key,
-    "other": other,
-    "other_split": other_split,
-    "other_key": other_key,
-    "by": by,
-  }
+def _pair(*values: str | list[str]) -> bytes:
+  pair = dict(zip(("split", "key", "other", "other_split", "other_key", "by"), values, strict=True))
   return f"{json.dumps(pair, ensure_ascii=False)}\n".encode()
 
 
@@ -154,14 +147,10 @@ def table(counts: Sequence[SharedCounts]) -> str:
   if not counts:
     return "no picture is in another corpus"
   heads = ("split", "is in", "split of it", "pictures", "by id", "by pixels", "look alike")
+  numbers = [(row.pictures, row.by_id, row.by_pixels, row.alike) for row in counts]
   rows = tuple(
-    (
-      row.split,
-      row.other,
-      row.other_split,
-      *map("{:,}".format, (row.pictures, row.by_id, row.by_pixels, row.alike)),
-    )
-    for row in counts
+    (row.split, row.other, row.other_split, *map("{:,}".format, of_row))
+    for row, of_row in zip(counts, numbers, strict=True)
   )
   return Grid(heads, rows, num_labels=3).text().rstrip()
 
