@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.corpora import release_folders as releases
+from tests.corpora.building.test_duplicates import photo
 from tests.make import tiny_corpus
 from tests.make.command import xmcap
 from tests.make.images import encode
@@ -75,6 +76,25 @@ def test_shared_images_of_a_split_with_several_corpora(corpora, tmp_path):
     ("train", "train", 1),
     ("train", "test", 1),
   ]
+
+
+def test_pictures_that_look_alike_are_counted_apart(tmp_path):
+  small, large = (encode(photo(1).resize(size), "JPEG") for size in ((120, 90), (240, 180)))
+
+  def corpus(folder, **pictures):
+    made = [Record(key, data, [Caption("en", "a dog")]) for key, data in pictures.items()]
+    written = record_writer.write_split(folder, "train", [made], list, dataset="toy", processes=1)
+    record_writer.write_metadata(folder, [written], dataset="toy")
+    return folder
+
+  one = corpus(tmp_path / "one", a=small, b=encode(photo(2)))
+  other = corpus(tmp_path / "other", c=large, d=large, b=encode(photo(2)), e=encode(photo(3)))
+  counts = shared.find(one, [other], tmp_path / "out", processes=1)
+  assert counts == [shared.SharedCounts("train", str(other), "train", 1, 1, 1, alike=1)]
+  rows = [json.loads(line) for line in (tmp_path / "out/shared.jsonl").read_text().splitlines()]
+  assert [(row["key"], row["other_key"], row["by"]) for row in rows] == [
+    ("b", "b", ["id", "pixels"]), ("a", "c", ["look"]),
+  ]  # fmt: skip
 
 
 def test_data_check_against_reports_shared_images(corpora, tmp_path):

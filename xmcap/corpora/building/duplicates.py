@@ -2,7 +2,7 @@
 
 A picture of `test` that is also in `train` makes scores too good. The hash is of the decoded pixels, so other metadata,
 or a PNG made of a JPEG, do not hide a copy. One that was resized or compressed anew has other pixels; most of those
-have the same difference hash (Krawetz, "Kind of like that", 2013), but so have some pictures that differ.
+have nearly the same difference hash (Krawetz, "Kind of like that", 2013), but so have a few pictures that differ.
 """
 
 import hashlib
@@ -25,16 +25,15 @@ from xmcap.errors import XmcapError
 from xmcap.files import databases, files
 from xmcap.progress import Progress
 
-PIXELS, LOOKS = "pixels", "looks"
-SCHEMA = "".join(
-  f"CREATE TABLE {table} (hash, split, key, PRIMARY KEY (hash, split)) WITHOUT ROWID;"
-  for table in (PIXELS, LOOKS)
-)
+SCHEMA = "CREATE TABLE pictures (pixels, split, key, PRIMARY KEY (pixels, split)) WITHOUT ROWID;"
 """Of a database for `PictureIndex`."""
+MOST_COMPARED = 10**11
+"""Pairs of images that are compared for their looks, some 20 minutes of a core; of larger splits none are."""
 
 _CHUNK = 256  # pictures that a process hashes at a time
 _LOOK_SIZE = 9, 8
 _LEAST_BITS = 8  # of each value; a hash with less is of a plain picture, as many are
+_MOST_OTHER = 3  # bits of two looks that are alike
 
 
 class ImageHash(NamedTuple):
@@ -46,24 +45,24 @@ class ImageHash(NamedTuple):
 
 
 class Earlier(NamedTuple):
-  """An earlier image with the same hash."""
+  """An earlier image with the same pixels."""
 
   split: str
   key: str
 
 
 class PictureIndex:
-  """The images met so far, in a table of a database with `SCHEMA`: of each split the first with its hash."""
+  """The images met so far, in a database with `SCHEMA`: of each split the first with its pixels."""
 
-  def __init__(self, database: sqlite3.Connection, table: str):
+  def __init__(self, database: sqlite3.Connection):
     self._database = database
-    self._find = f"SELECT split, key FROM {table} WHERE hash = ? ORDER BY split = ?, split LIMIT 1"
-    self._add = f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?)"
 
-  def add(self, split: str, key: str, hash: str) -> Earlier | None:
-    """Adds an image; returns an earlier one with its hash, of another split if there is one; None if it is new."""
-    row = self._database.execute(self._find, (hash, split)).fetchone()
-    self._database.execute(self._add, (hash, split, key))
+  def add(self, split: str, key: str, pixels: str) -> Earlier | None:
+    """Adds an image; returns an earlier one with its pixels, of another split if there is one; None if it is new."""
+    row = self._database.execute(
+      "SELECT split, key FROM pictures WHERE pixels = ? ORDER BY split = ?, split LIMIT 1", (pixels, split)
+    ).fetchone()
+    self._database.execute("INSERT OR IGNORE INTO pictures VALUES (?, ?, ?)", (pixels, split, key))
     return row and Earlier(*row)
 
 
@@ -77,7 +76,7 @@ def count(path: pathlib.Path, pictures: Iterable[tuple[str, str, str]], problems
   """
   first = ""
   with databases.writing(path, SCHEMA) as database:
-    index = PictureIndex(database, PIXELS)
+    index = PictureIndex(database)
     for split, key, pixels in pictures:
       earlier = index.add(split, key, pixels)
       if earlier is not None and earlier.split != split:
@@ -95,14 +94,29 @@ def pixel_hash(pixels: np.ndarray) -> str:
   return digest.hexdigest()[:32]
 
 
-def look(pixels: np.ndarray) -> str:
-  """Returns the difference hash of uint8 [height, width, 3], 64 bits in hexadecimal; "" for a plain picture."""
+def look(pixels: np.ndarray) -> int:
+  """Returns the difference hash of uint8 [height, width, 3], of 64 bits; 0 for a plain picture."""
   image = Image.fromarray(pixels)
   image = image.reduce(max(1, min(image.size) // 32)).convert("L").resize(_LOOK_SIZE, Image.Resampling.BOX)
   grey = np.asarray(image)
   bits = grey[:, 1:] > grey[:, :-1]
   is_plain = not _LEAST_BITS <= bits.sum() <= bits.size - _LEAST_BITS
-  return "" if is_plain else np.packbits(bits).tobytes().hex()
+  return 0 if is_plain else int.from_bytes(np.packbits(bits).tobytes(), "big")
+
+
+def alike(looks: np.ndarray, others: np.ndarray) -> Iterator[tuple[int, int]]:
+  """Yields the index of each image that looks like one of the others, and the index of the nearest of those.
+
+  `looks` are uint64 [N] and [M]; nothing is compared if there are more than `MOST_COMPARED` pairs.
+  """
+  if len(others) and len(looks) * len(others) <= MOST_COMPARED:
+    is_plain = others == 0
+    for index in np.flatnonzero(looks).tolist():
+      distances = np.bitwise_count(others ^ looks[index])
+      distances[is_plain] = 64
+      nearest = int(distances.argmin())
+      if distances[nearest] <= _MOST_OTHER:
+        yield index, nearest
 
 
 def hash_images(

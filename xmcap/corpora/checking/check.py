@@ -8,14 +8,14 @@ odd.
 import collections
 import dataclasses
 import io
+import itertools
 import json
 import os
 import pathlib
-import sqlite3
 import tempfile
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image
@@ -23,6 +23,7 @@ from PIL import Image
 from xmcap import languages
 from xmcap import processes as processes_lib
 from xmcap.corpora.building import duplicates
+from xmcap.corpora.checking.copies import SCHEMA, Copies, Identity
 from xmcap.data import images, records
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
@@ -38,7 +39,7 @@ KINDS: Mapping[str, str] = {
   "broken_picture": "pictures that cannot be decoded",
   "repeated_key": "keys that another record has too",
   "in_other_split": "pictures whose pixels an earlier split has too",
-  "like_other_split": "pictures much like one of an earlier split: look at some",
+  "like_other_split": "pictures that look like one of an earlier split, which may be the same: compare some",
   "repeated_picture": "pictures whose pixels an earlier record of the split has too",
   "unknown_tag": "tags that are not in tags.txt",
   "no_captions": "pictures without captions",
@@ -67,17 +68,6 @@ Texts = dict[str, list[tuple[int, str, str]]]
 
 Problem = tuple[str, str, str]
 """Kind of a finding, its description, and a language or ""."""
-
-
-_SCHEMA = f"{duplicates.SCHEMA} CREATE TABLE keys (key PRIMARY KEY, number) WITHOUT ROWID;"
-
-
-class Identity(NamedTuple):
-  """Key of a record, and `duplicates.pixel_hash` and `duplicates.look` of its image; "" if damaged."""
-
-  key: str = ""
-  pixels: str = ""
-  look: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,14 +186,18 @@ def check(
   ):
     with (
       files.whole(out / "check.jsonl") as lines,
-      databases.writing(pathlib.Path(folder, "pictures.sqlite"), _SCHEMA) as database,
+      databases.writing(pathlib.Path(folder, "pictures.sqlite"), SCHEMA) as database,
     ):
+      copies = Copies(database, say or (lambda line: None))
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
         noun = f"{source.split}: records checked"
         chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=noun, **options)
-        findings.append(_collected(source, chunks, lines, database))
-        for find in _wrong_indexes(source, processes):
+        findings.append(_collected(source, chunks, lines, copies))
+        alike = (
+          Find(source.split, index, key, "like_other_split", what) for index, key, what in copies.alike()
+        )
+        for find in itertools.chain(alike, _wrong_indexes(source, processes)):
           findings[-1].add(find)
           lines.write(_line(find))
     about = {
@@ -219,15 +213,14 @@ def _collected(
   source: RecordSource,
   chunks: Iterator[tuple[SplitFindings, list[Find], list[Identity]]],
   lines: BinaryIO,
-  database: sqlite3.Connection,
+  copies: Copies,
 ) -> SplitFindings:
   """Sums up the chunks of a split, and writes their findings."""
   total = SplitFindings(source.split)
-  database.execute("DELETE FROM keys")
+  copies.begin(source)
   for part, finds, identities in chunks:
     for index, identity in enumerate(identities, total.pictures):
-      problems = _in_records_before(identity, index, source.split.partition("[")[0], database)
-      finds += [Find(source.split, index, identity.key, kind, what) for kind, what in problems]
+      finds += [Find(source.split, index, identity.key, kind, what) for kind, what in copies.add(identity)]
     finds.sort(key=lambda find: find.index)
     total.bad += len({find.index for find in finds if find.kind in ERRORS})
     for find in finds:
@@ -240,24 +233,6 @@ def _collected(
     if sides := [side for side in (*total.sides, *part.sides) if side]:
       total.sides = min(sides), max(sides)
   return total
-
-
-def _in_records_before(
-  identity: Identity, index: int, split: str, database: sqlite3.Connection
-) -> Iterator[tuple[str, str]]:
-  """Yields kind and description for a key or a picture that an earlier record has."""
-  key, pixels, look = identity
-  if key and not database.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key, index)).rowcount:
-    (earlier,) = database.execute("SELECT number FROM keys WHERE key = ?", (key,)).fetchone()
-    yield "repeated_key", f"record {earlier:,} has the same key"
-  same = pixels and duplicates.PictureIndex(database, duplicates.PIXELS).add(split, key, pixels)
-  like = look and duplicates.PictureIndex(database, duplicates.LOOKS).add(split, key, look)
-  if same and same.split != split:
-    yield "in_other_split", f"the same pixels as {same.key} of {same.split}"
-  elif like and like.split != split:
-    yield "like_other_split", f"much like {like.key} of {like.split}"
-  if same and same.split == split and same.key != key:  # parts of a split may overlap
-    yield "repeated_picture", f"the same pixels as {same.key}"
 
 
 def _line(find: Find) -> bytes:
@@ -290,8 +265,8 @@ def _check_records(
         continue
       totals.captions += len(record.captions)
       totals.bytes += len(record.image)
-      in_picture, hashes = _in_picture(record, totals)
-      identities.append(Identity(record.key, *hashes))
+      in_picture, identity = _in_picture(record, totals)
+      identities.append(identity)
       problems = [
         *_in_record(record),
         *in_picture,
@@ -330,18 +305,18 @@ def _in_record(record: Record) -> Iterator[Problem]:
     yield "invalid", str(error), ""
 
 
-def _in_picture(record: Record, totals: SplitFindings) -> tuple[list[Problem], tuple[str, ...]]:
-  """Returns the problems of an image, and its hashes."""
+def _in_picture(record: Record, totals: SplitFindings) -> tuple[list[Problem], Identity]:
+  """Returns the problems of an image, and its identity."""
   try:
     pixels = images.decode(record.image, record.key)
   except XmcapError as error:
-    return [("broken_picture", str(error), "")], ()
+    return [("broken_picture", str(error), "")], Identity(record.key)
   with Image.open(io.BytesIO(record.image)) as image:
     totals.formats[image.format] += 1
   height, width, _ = pixels.shape
   smallest, largest = totals.sides if any(totals.sides) else (height, height)
   totals.sides = min(smallest, height, width), max(largest, height, width)
-  return [], (duplicates.pixel_hash(pixels), duplicates.look(pixels))
+  return [], Identity(record.key, duplicates.pixel_hash(pixels), duplicates.look(pixels))
 
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:

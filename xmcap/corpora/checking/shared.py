@@ -2,10 +2,11 @@
 
 Two records share an image if their keys are equal (MSCOCO ids in any form: `COCO_val2014_000000000042` is
 `000000000042`), or if their pixels are (`building/duplicates.py`). A resized or re-encoded image has other pixels: by
-its id, or among those that look alike, which are not all the same image. The hashes are in an sqlite file, so memory
-does not grow with the corpora.
+its id, or among those that look alike, which are not all the same image. The hashes are in an sqlite file, and only
+the looks, 8 bytes an image, in memory.
 """
 
+import array
 import collections
 import dataclasses
 import hashlib
@@ -15,7 +16,9 @@ import pathlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from xmcap import processes as processes_lib
 from xmcap.corpora.building import duplicates
@@ -51,15 +54,7 @@ SELECT split, other_split, COUNT(DISTINCT CASE WHEN by_id THEN picture END),
   COUNT(DISTINCT CASE WHEN by_pixels THEN picture END), COUNT(DISTINCT picture)
 FROM ({_PAIRS}) GROUP BY split, other_split ORDER BY split, other_split
 """
-# One image of the other split that looks so is enough, and hundreds may.
-_ALIKE = f"""
-SELECT one.split, one.key, other_split, other_key FROM pictures AS one JOIN (
-  SELECT look, split AS other_split, min(key) AS other_key FROM pictures WHERE corpus = :other AND look != ''
-  GROUP BY look, split
-) USING (look) WHERE one.corpus = 0 AND (one.split, one.key, other_split) NOT IN (
-  SELECT split, key, other_split FROM ({_PAIRS})
-) ORDER BY one.split, one.number, other_split
-"""
+_LOOKS = "SELECT look, rowid FROM pictures WHERE corpus = ? AND split = ? ORDER BY number"
 _COCO_ID = re.compile(r"COCO_(?:train|val|test)201[0-9]_[0-9]{12}|[0-9]{12}")
 
 
@@ -127,7 +122,7 @@ def find(
         ):
           by = [name for name, is_shared in (("id", by_id), ("pixels", by_pixels)) if is_shared]
           lines.write(_pair(split, key, other, other_split, other_key, by))
-        for split, key, other_split, other_key in database.execute(_ALIKE, {"other": number}):
+        for split, key, other_split, other_key in _alike(database, number):
           alike[split, other_split] += 1
           lines.write(_pair(split, key, other, other_split, other_key, ["look"]))
         shared = {(row[0], row[1]): row[2:] for row in database.execute(_COUNTS, {"other": number})}
@@ -135,6 +130,34 @@ def find(
           by_id, by_pixels, total = shared.get((one, two), (0, 0, 0))
           counts.append(SharedCounts(one, other, two, by_id, by_pixels, total, alike[one, two]))
   return counts
+
+
+def _alike(database: sqlite3.Connection, other: int) -> Iterator[tuple[str, str, str, str]]:
+  """Yields split and key of each image that only looks like one of another corpus, and split and key of that."""
+  for split, other_split in database.execute(
+    "SELECT DISTINCT one.split, other.split FROM (SELECT DISTINCT split FROM pictures WHERE corpus = 0) AS one, "
+    "(SELECT DISTINCT split FROM pictures WHERE corpus = ?) AS other",
+    (other,),
+  ).fetchall():
+    looks, rows = _looks(database, 0, split)
+    others, other_rows = _looks(database, other, other_split)
+    for index, nearest in duplicates.alike(looks, others):
+      one, like = (
+        database.execute("SELECT key, id, hash FROM pictures WHERE rowid = ?", (row,)).fetchone()
+        for row in (int(rows[index]), int(other_rows[nearest]))
+      )
+      is_shared = "SELECT 1 FROM pictures WHERE corpus = ? AND split = ? AND (id = ? OR hash = ?) LIMIT 1"
+      if not database.execute(is_shared, (other, other_split, *one[1:])).fetchone():
+        yield split, one[0], other_split, like[0]
+
+
+def _looks(database: sqlite3.Connection, corpus: int, split: str) -> tuple[np.ndarray, np.ndarray]:
+  """Returns uint64 [N] and int64 [N]: the looks of a split's images, and their rows in the database."""
+  looks, rows = array.array("Q"), array.array("q")
+  for look, row in database.execute(_LOOKS, (corpus, split)):
+    looks.append(int(look, 16))
+    rows.append(row)
+  return np.array(looks, np.uint64), np.array(rows, np.int64)
 
 
 def _pair(*values: str | list[str]) -> bytes:
@@ -176,14 +199,14 @@ def _fill(
 
 
 def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, str, str]]:
-  """Key, id, and hashes of the pixels and of the look of records; of a damaged image that of its bytes, and ""."""
+  """Key, id, and hashes of the pixels and of the look of records; of a damaged image that of its bytes, and "0"."""
   rows = []
   for record in source.iterate(indices, parse_columns):
     identity = record.key[-12:] if _COCO_ID.fullmatch(record.key) else record.key
     try:
       pixels = images.decode(record.image, record.key)
-      hashes = duplicates.pixel_hash(pixels), duplicates.look(pixels)
+      hashes = duplicates.pixel_hash(pixels), f"{duplicates.look(pixels):x}"  # SQLite's numbers are signed
     except XmcapError:
-      hashes = hashlib.sha256(record.image).hexdigest(), ""
+      hashes = hashlib.sha256(record.image).hexdigest(), "0"
     rows.append((record.key, identity, *hashes))
   return rows
