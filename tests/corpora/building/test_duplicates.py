@@ -76,14 +76,15 @@ def test_resized_and_compressed_pictures_look_alike_and_others_do_not():
   smaller = [image.resize((160, 120), Image.Resampling.LANCZOS) for image in made]
   looks = np.array([hashes(encode(image, "JPEG", quality=95))[1] for image in made], np.uint64)
   others = np.array([hashes(encode(image, "JPEG", quality=70))[1] for image in reversed(smaller)], np.uint64)
-  pairs = list(duplicates.alike(looks, others))
+  pairs = list(duplicates.alike(looks, others, "", None))
   assert len(pairs) >= 15 and all(index + nearest == 19 for index, nearest in pairs)
   plain = duplicates.look(np.full((20, 20, 3), 7, np.uint8))
-  assert plain == 0 and list(duplicates.alike(np.zeros(3, np.uint64), others)) == []
+  assert plain == 0 and list(duplicates.alike(np.zeros(3, np.uint64), others, "", None)) == []
 
 
-def test_splits_too_large_to_compare_looks_are_left_out(monkeypatch):
-  looks = np.full(3, 0x0F0F0F0F, np.uint64)
-  assert list(duplicates.alike(looks, looks)) == [(0, 0), (1, 0), (2, 0)]
+def test_looks_of_too_many_pairs_are_not_compared_and_that_is_said(monkeypatch):
+  looks, said = np.full(3, 0x0F0F0F0F, np.uint64), []
+  assert list(duplicates.alike(looks, looks, "a, b", said.append)) == [(0, 0), (1, 0), (2, 0)] and not said
   monkeypatch.setattr(duplicates, "MOST_COMPARED", 8)
-  assert list(duplicates.alike(looks, looks)) == []
+  assert list(duplicates.alike(looks, looks, "a, b", said.append)) == []
+  assert said == ["a, b: too many pictures to look for those that are alike"]

@@ -23,7 +23,7 @@ from xmcap.corpora.building.problems import Problems
 from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError
 from xmcap.files import databases, files
-from xmcap.progress import Progress
+from xmcap.progress import Progress, Say
 
 SCHEMA = "CREATE TABLE pictures (pixels, split, key, PRIMARY KEY (pixels, split)) WITHOUT ROWID;"
 """Of a database for `PictureIndex`."""
@@ -104,19 +104,22 @@ def look(pixels: np.ndarray) -> int:
   return 0 if is_plain else int.from_bytes(np.packbits(bits).tobytes(), "big")
 
 
-def alike(looks: np.ndarray, others: np.ndarray) -> Iterator[tuple[int, int]]:
+def alike(looks: np.ndarray, others: np.ndarray, label: str, say: Say | None) -> Iterator[tuple[int, int]]:
   """Yields the index of each image that looks like one of the others, and the index of the nearest of those.
 
-  `looks` are uint64 [N] and [M]; nothing is compared if there are more than `MOST_COMPARED` pairs.
+  `looks` are uint64 [N] and [M]; of more than `MOST_COMPARED` pairs none is compared, and a line says so.
   """
-  if len(others) and len(looks) * len(others) <= MOST_COMPARED:
-    is_plain = others == 0
-    for index in np.flatnonzero(looks).tolist():
-      distances = np.bitwise_count(others ^ looks[index])
-      distances[is_plain] = 64
-      nearest = int(distances.argmin())
-      if distances[nearest] <= _MOST_OTHER:
-        yield index, nearest
+  if len(looks) * len(others) > MOST_COMPARED:
+    if say is not None:
+      say(f"{label}: too many pictures to look for those that are alike")
+    return
+  is_plain = others == 0
+  for index in np.flatnonzero(looks).tolist() if len(others) else ():
+    distances = np.bitwise_count(others ^ looks[index])
+    distances[is_plain] = 64
+    nearest = int(distances.argmin())
+    if distances[nearest] <= _MOST_OTHER:
+      yield index, nearest
 
 
 def hash_images(

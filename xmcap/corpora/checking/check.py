@@ -188,7 +188,7 @@ def check(
       files.whole(out / "check.jsonl") as lines,
       databases.writing(pathlib.Path(folder, "pictures.sqlite"), SCHEMA) as database,
     ):
-      copies = Copies(database, say or (lambda line: None))
+      copies = Copies(database, say)
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
         noun = f"{source.split}: records checked"

@@ -26,7 +26,7 @@ class Identity(NamedTuple):
 class Copies:
   """The records of the splits so far; their looks are in memory, 8 bytes each, all else in `database`."""
 
-  def __init__(self, database: sqlite3.Connection, say: Say):
+  def __init__(self, database: sqlite3.Connection, say: Say | None):
     self._database, self._say = database, say
     self._index = duplicates.PictureIndex(database)
     self._sources: list[RecordSource] = []
@@ -61,9 +61,8 @@ class Copies:
     for other, of_other in zip(self._sources[:-1], self._looks, strict=False):
       if _whole(other.split) == _whole(source.split):
         continue
-      if len(looks) * len(of_other) > duplicates.MOST_COMPARED:
-        self._say(f"{source.split}, {other.split}: too many pictures to look for some that are alike")
-      for index, nearest in duplicates.alike(looks, np.array(of_other, np.uint64)):
+      label = f"{source.split}, {other.split}"
+      for index, nearest in duplicates.alike(looks, np.array(of_other, np.uint64), label, self._say):
         if index not in self._same:
           (record,), (like,) = source.read([index]), other.read([nearest])
           yield index, record.key, f"looks like {like.key} of {other.split}"

@@ -10,6 +10,7 @@ import array
 import collections
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -122,7 +123,7 @@ def find(
         ):
           by = [name for name, is_shared in (("id", by_id), ("pixels", by_pixels)) if is_shared]
           lines.write(_pair(split, key, other, other_split, other_key, by))
-        for split, key, other_split, other_key in _alike(database, number):
+        for split, key, other_split, other_key in _alike(database, number, say):
           alike[split, other_split] += 1
           lines.write(_pair(split, key, other, other_split, other_key, ["look"]))
         shared = {(row[0], row[1]): row[2:] for row in database.execute(_COUNTS, {"other": number})}
@@ -132,23 +133,21 @@ def find(
   return counts
 
 
-def _alike(database: sqlite3.Connection, other: int) -> Iterator[tuple[str, str, str, str]]:
+def _alike(database: sqlite3.Connection, other: int, say: Say | None) -> Iterator[tuple[str, str, str, str]]:
   """Yields split and key of each image that only looks like one of another corpus, and split and key of that."""
-  for split, other_split in database.execute(
-    "SELECT DISTINCT one.split, other.split FROM (SELECT DISTINCT split FROM pictures WHERE corpus = 0) AS one, "
-    "(SELECT DISTINCT split FROM pictures WHERE corpus = ?) AS other",
-    (other,),
-  ).fetchall():
+  find = "SELECT DISTINCT split FROM pictures WHERE corpus = ?"
+  splits = [[split for (split,) in database.execute(find, (corpus,))] for corpus in (0, other)]
+  shared = "SELECT 1 FROM pictures WHERE corpus = ? AND split = ? AND (id = ? OR hash = ?) LIMIT 1"
+  for split, other_split in itertools.product(*splits):
     looks, rows = _looks(database, 0, split)
     others, other_rows = _looks(database, other, other_split)
-    for index, nearest in duplicates.alike(looks, others):
-      one, like = (
-        database.execute("SELECT key, id, hash FROM pictures WHERE rowid = ?", (row,)).fetchone()
-        for row in (int(rows[index]), int(other_rows[nearest]))
+    for index, nearest in duplicates.alike(looks, others, f"{split}, {other_split}", say):
+      (key, *names), (other_key, *_) = (
+        database.execute("SELECT key, id, hash FROM pictures WHERE rowid = ?", (int(row),)).fetchone()
+        for row in (rows[index], other_rows[nearest])
       )
-      is_shared = "SELECT 1 FROM pictures WHERE corpus = ? AND split = ? AND (id = ? OR hash = ?) LIMIT 1"
-      if not database.execute(is_shared, (other, other_split, *one[1:])).fetchone():
-        yield split, one[0], other_split, like[0]
+      if not database.execute(shared, (other, other_split, *names)).fetchone():
+        yield split, key, other_split, other_key
 
 
 def _looks(database: sqlite3.Connection, corpus: int, split: str) -> tuple[np.ndarray, np.ndarray]:
