@@ -37,7 +37,7 @@ _MOST_OTHER = 3  # bits of two looks that are alike
 
 
 class ImageHash(NamedTuple):
-  """Hashes of an image's file and of its pixels, in hexadecimal."""
+  """The number of an image in the search, and the hashes of its file and of its pixels (`image_hash`)."""
 
   number: int
   file: str
@@ -94,6 +94,20 @@ def pixel_hash(pixels: np.ndarray) -> str:
   return digest.hexdigest()[:32]
 
 
+def image_hash(data: bytes) -> str:
+  """Returns the hash of the pixels of a file, or of its bytes if it cannot be decoded."""
+  try:
+    return pixel_hash(
+      images.decode(data, "", formats=(*image_formats.FORMATS, *image_formats.optional_formats()))
+    )
+  except XmcapError:
+    return _file_hash(data)
+
+
+def _file_hash(data: bytes) -> str:
+  return hashlib.sha256(data).hexdigest()[:32]
+
+
 def look(pixels: np.ndarray) -> int:
   """Returns the difference hash of uint8 [height, width, 3], of 64 bits; 0 for a plain picture."""
   image = Image.fromarray(pixels)
@@ -125,10 +139,7 @@ def alike(looks: np.ndarray, others: np.ndarray, label: str, say: Say | None) ->
 def hash_images(
   work: BuildInProgress, search: ImageSearch, numbers: Iterator[int], count: int
 ) -> Iterator[ImageHash]:
-  """Yields the hashes of images by their numbers, on all cores; a killed build begins where it stopped.
-
-  An image that cannot be decoded has the hash of its file for its pixels.
-  """
+  """Yields the hashes of images by their numbers, on all cores; a killed build begins where it stopped."""
   progress = Progress(work.say, "pictures: hashed, to find copies", count)
   chunks = (list(chunk) for _, chunk in itertools.groupby(numbers, lambda number: number // _CHUNK))
   paths = (work.folder / f"hashes-{chunk:06d}.json" for chunk in itertools.count())
@@ -149,12 +160,8 @@ def _hash_chunk(path: pathlib.Path, search: ImageSearch, numbers: list[int]) -> 
 
 
 def _hash(search: ImageSearch, number: int) -> ImageHash:
-  data, pixels = b"", ""
   try:
     data = search.find(Wanted("", "", str(number)))
-    formats = (*image_formats.FORMATS, *image_formats.optional_formats())
-    pixels = pixel_hash(images.decode(data, str(number), formats=formats))
   except XmcapError:  # counted when its record is made
-    pass
-  file = hashlib.sha256(data or f"unreadable {number}".encode()).hexdigest()[:32]
-  return ImageHash(number, file, pixels or file)
+    data = f"unreadable {number}".encode()
+  return ImageHash(number, _file_hash(data), image_hash(data))

@@ -16,7 +16,6 @@ from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.spill import Spilled
-from xmcap.data import images as images_lib
 from xmcap.data.records import SOURCES, Caption, Record
 from xmcap.errors import XmcapError
 from xmcap.files import files
@@ -73,7 +72,7 @@ class Split:
         problems.add("no_captions", entry.key)
       elif image:
         tally["captions"] += len(entry.captions)
-        pixels.append((entry.key, entry.pixels or duplicates.pixel_hash(images_lib.decode(image, entry.key))))
+        pixels.append((entry.key, entry.pixels or duplicates.image_hash(image)))
         yield Record(entry.key, image, entry.captions, entry.tags, entry.locale, entry.tags_by_language)
     result = {"tally": tally, "problems": problems.listed, "pixels": pixels}
     files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
