@@ -22,7 +22,10 @@ def add(corpora) -> None:
     extra="train",
   )  # fmt: skip
   vocabulary = "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model"
-  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
+  shares = (
+    "column:NAME, folder (by names of folders and files), or shares such as train:0.9,validation:0.05,test:0.05; "
+    "default: what a column or all files name, else these shares"
+  )
   base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True, action="extend", nargs="+")
   base.text(command, "--images", "PATH", FOLDER["images"].text)
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
@@ -30,7 +33,10 @@ def add(corpora) -> None:
   base.text(command, "--splits", "RULE", shares, "")
   base.text(command, "--language", "CODE", "language of captions without one, such as en or pt-BR", "")
   base.add_columns(command)
-  build_options.add(command)
+  build_options.add(
+    command,
+    "merge (the default: one record with all captions, so that no test picture is trained on), keep or refuse",
+  )
 
 
 def _build(arguments) -> None:

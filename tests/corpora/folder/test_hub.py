@@ -8,6 +8,7 @@ import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
 from tests.corpora.folder.test_samples import grey
+from tests.make.images import plain
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.errors import UsageError, XmcapError
@@ -116,7 +117,9 @@ def test_hub_file_names_give_splits(tmp_path):
 
 def test_parquet_image_decompression_limit(tmp_path, monkeypatch):
   monkeypatch.setattr(packed, "most_unpacked", lambda size: 2 * size)
-  rows = [{"image": {"bytes": jpeg(1), "path": f"{number}.jpg"}, "text": "a ball"} for number in range(200)]
+  rows = [
+    {"image": {"bytes": plain(number), "path": f"{number}.png"}, "text": "a ball"} for number in range(200)
+  ]
   with pytest.raises(UsageError, match=r"a.parquet, row \d+: the pictures up to here take"):
     made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
 

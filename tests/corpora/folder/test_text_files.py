@@ -141,7 +141,8 @@ CAPTIONS = {
 
 @pytest.mark.parametrize(("name", "content", "captions"), CAPTIONS.values(), ids=CAPTIONS)
 def test_file_gives_these_captions(build, photos, name, content, captions):
-  images.files(photos / "images", "22.05.png", "a.v1.jpg")
+  images.files(photos / "images", "22.05.png")
+  images.files(photos / "images", "a.v1.jpg", color=99)
   assert build(name, content, "--language=en")[2] == captions
 
 

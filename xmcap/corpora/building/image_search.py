@@ -91,6 +91,7 @@ class Wanted:
     captions: captions known beforehand; others may come from `spill.Spilled`.
     tags: its classes; an image with tags may have no captions.
     tags_by_language: language code -> tags.
+    pixels: the hash of its pixels, if it is known.
   """
 
   key: str
@@ -101,6 +102,7 @@ class Wanted:
   captions: list[Caption] = dataclasses.field(default_factory=list)
   tags: list[str] = dataclasses.field(default_factory=list)
   tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+  pixels: str = ""
 
 
 class ImageSearch:
@@ -321,10 +323,8 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   listed: list[File] = []
   is_shards = sum(os.fspath(place).lower().endswith(".tar") for place in places) > 1
   for place in [os.path.abspath(os.fspath(place)) for place in places]:
-    if is_shards and place.lower().endswith(".tar") and os.path.isfile(place):
-      listed.append(File(SHARD, place))
-      continue
-    kind = archives.kind_of(place)
+    is_shard = is_shards and place.lower().endswith(".tar") and os.path.isfile(place)
+    kind = SHARD if is_shard else archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []
     except OSError as error:

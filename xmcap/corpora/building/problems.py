@@ -56,10 +56,12 @@ KINDS: Mapping[str, ProblemKind] = {
   "converted": ProblemKind("use", "GIF, WebP, BMP, AVIF and HEIC, whose first frame is stored as PNG"),
   "unsafe_path": ProblemKind("skip", "archive entries whose path leads out of their folder"),
   "duplicate_picture": ProblemKind("skip", "duplicate pictures; the first is used"),
-  "renamed_key": ProblemKind("use", "pictures whose name is not a valid key, or not unique"),
-  "other_split": ProblemKind(
-    "use", "lines with another split than an earlier line of the picture, which counts"
+  "same_picture": ProblemKind(
+    "use", "pictures with the pixels of an earlier one, whose record has their captions"
   ),
+  "in_other_split": ProblemKind("use", "pictures that are in an earlier split too, under another key"),
+  "renamed_key": ProblemKind("use", "pictures whose name is not a valid key, or not unique"),
+  "other_split": ProblemKind("use", "pictures that are put in several splits, of which one counts"),
   "no_captions": ProblemKind("skip", "pictures without captions"),
   "no_class": ProblemKind("skip", "pictures without a class, from neither a folder nor a line"),
   "excluded": ProblemKind("pass", "pictures that --exclude names"),

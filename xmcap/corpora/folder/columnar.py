@@ -6,7 +6,6 @@ import json
 import pathlib
 import posixpath
 import re
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
 
 def read(
-  files: Sequence[SourceFile], columns: ColumnNames, source: str, problems: Problems, packed: tarfile.TarFile
+  files: Sequence[SourceFile], columns: ColumnNames, source: str, problems: Problems, packed: Packed
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of files; adds their embedded images to `packed`, as the row's `image`.
 
@@ -38,14 +37,15 @@ def read(
   of a key in several languages differ.
   """
   table, placed = recognise(_placed(files, problems), columns, source)
-  opened = Packed(packed, [file.path for file in files])
-  return table, _packed(placed, table, problems, opened, table.language == FILE_LANGUAGE)
+  return table, _packed(placed, table, problems, packed, table.language == FILE_LANGUAGE)
 
 
 def _placed(files: Sequence[SourceFile], problems: Problems) -> Iterator[Placed]:
   for place, file in enumerate(files):
     is_text = file.path.suffix.lower() not in SUFFIXES
-    folder, split = posixpath.dirname(file.name), "" if is_text else _split_of(file.path, file.name)
+    folder, split = posixpath.dirname(file.name), _split_of(file.path, file.name)
+    if is_text:  # the names of several texts may name splits
+      split = file.name if len(files) > 1 else ""
     try:
       for number, row in enumerate(text_files.read(file, problems) if is_text else _rows(file)):
         row.fields.update(file.fields)
@@ -73,7 +73,7 @@ def _packed(
     if data and is_shared and own:
       name = packed.once(own, name, data, where)
     elif data:
-      packed.add(name, data, where)
+      name = packed.add(name, data, where)
     # Relative to its own file of captions, which comes before others.
     beside = named if "://" in named else named and posixpath.join(folder, named)
     # Several images are left as they are, to be refused with their number.
@@ -81,7 +81,8 @@ def _packed(
     row = fields.parse(values, where, table, problems)
     if row is not None:
       row.key = own if data else ""
-      row.split = row.split or split
+      row.file = split
+      row.names += [named] if named else []
       yield row
 
 

@@ -10,7 +10,7 @@ from xmcap import languages
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.table import LANGUAGES, ColumnRole, TableRoles
+from xmcap.corpora.folder.table import LANGUAGES, PICTURES, ColumnRole, TableRoles
 from xmcap.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
@@ -29,9 +29,11 @@ class RecordFields:
   Attributes:
     image: path of its file, or a part of the path.
     where: place of the line, for messages.
-    url: where it was fetched from, if the row says it in another column.
     archive: the tar file that contains the image, if known.
     key: its key in the records; "": the name of its file.
+    split: the cell of the column with the split.
+    file: file of the line, relative to the source, if its name or folder may name the split.
+    names: other names of the image, such as its URL: images that share one, and all bytes, are the same.
   """
 
   image: str
@@ -39,9 +41,10 @@ class RecordFields:
   captions: list[Caption]
   split: str = ""
   locale: str = ""
-  url: str = ""
   archive: str = ""
   key: str = ""
+  file: str = ""
+  names: list[str] = dataclasses.field(default_factory=list)
 
 
 def parse(
@@ -75,9 +78,10 @@ def parse(
     captions = [
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
-  url = fields.get(table.address) if table.address else ""
-  locale, url = (text if isinstance(text, str) else "" for text in (locale, url))
-  return RecordFields(image, where, captions, str(split or ""), locale, url)
+  row = RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  others = (value for name, value in fields.items() if name != table.image and name.lower() in PICTURES)
+  row.names = [str(value) for value in others if isinstance(value, str | int) and value != ""]
+  return row
 
 
 def one(image: Any) -> str:

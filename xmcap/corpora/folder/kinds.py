@@ -23,6 +23,7 @@ SAVE_AGAIN = "another program lost their letters when it saved them: save the ta
 ADDRESSES = "addresses"
 EMBEDDED = "pictures"
 PICTURE_FILES = "names of pictures"
+SPLITS = "names of splits"
 _NOTHING = ("", "-", "nan", "none", "null", "n/a", "na", "<na>")
 _FLAGS = ("true", "false", "yes", "no")
 _ADDRESS = re.compile(
@@ -90,7 +91,7 @@ def _of_token(token: str) -> str:
     return "names of files"
   lower = token.lower()
   if split_choice.is_name(lower):
-    return "names of splits"
+    return SPLITS
   if lower in _FLAGS:
     return "yes or no"
   if len(token) <= 3 and (lower in languages.LANGUAGES or lower in languages.WIDE):

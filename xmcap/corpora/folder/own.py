@@ -1,6 +1,6 @@
 """Own images: a folder, and captions as JSONL, CSV, COCO's JSON, WebDataset, Parquet or a Hugging Face dataset.
 
-Problems are counted as in the other corpora. The split of an image depends only on its key, or is given by the source.
+Problems are counted as in the other corpora. The split of an image is given by the source, or depends only on its key.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from xmcap.corpora.building.file_names import FOLDER
 from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.splits import Split
+from xmcap.corpora.folder import grouping, staging
 from xmcap.corpora.folder import sources as sources_lib
-from xmcap.corpora.folder import staging
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames, SourceFile
 from xmcap.data import records
@@ -40,6 +40,7 @@ class Folder(build.CorpusBuild):
   WHAT = "data"
   PAGE = "docs/own_data.md"
   PARTS = FOLDER
+  DUPLICATES = "merge"  # a picture is in one split
   RENEWED = True  # users fix their captions and build again
   captions: joining.Paths
   images: pathlib.Path | None = None
@@ -64,7 +65,7 @@ class Folder(build.CorpusBuild):
     if not lines:
       raise XmcapError(f"{sources.name}: none of its lines can be used{_seen(work)}")
     images = ByPath.search(work, self._places(work, sources.files))
-    names, counts = staging.gather(work, images, self.splits_by)
+    names, counts = grouping.gather(work, images, self.splits_by)
     # A language that some lines lack may be a slip, or not; nothing else tells.
     work.say(
       f"of {lines:,} lines have captions: " + ", ".join(f"{language} {n:,}" for language, n in counts.items())
@@ -74,7 +75,7 @@ class Folder(build.CorpusBuild):
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{language}\n" for language in counts))
     for name in names:
-      yield splits.write(work, name, staging.wanted(work, name), images, lines)
+      yield splits.write(work, name, grouping.wanted(work, name), images, lines)
 
   def recognised(self, work: BuildInProgress) -> Mapping[str, Any]:
     return {"columns": staging.columns(work)}

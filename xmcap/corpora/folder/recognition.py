@@ -11,6 +11,7 @@ from typing import Any
 
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
+from xmcap.corpora.folder.split_choice import COLUMNS
 from xmcap.corpora.folder.table import (
   ADDRESS,
   ADDRESSES,
@@ -94,6 +95,8 @@ def decide(
   split = named.asked(columns.split)
   if split:
     roles[split] = ColumnRole(split, SPLIT, why="--splits=column:")
+  elif split := next((name for name in named.usual(COLUMNS) if profiles[name].most == kinds.SPLITS), ""):
+    roles[split] = ColumnRole(split, SPLIT, why=f"usual name, {kinds.SPLITS}")
   image = image or named.asked(columns.image)
   why = "--image_column" if columns.image else "the sample's picture"
   if not image and profiles:

@@ -69,15 +69,14 @@ def _placed(files: Sequence[SourceFile], named: str, problems: Problems) -> Iter
       where = f"{file.path.name}: {sample.key}"
       if image := _picture(sample, named, where, problems):
         values = {text_of.IMAGE: image, **sample.values, **file.fields}
-        yield Placed(where, values, (file.path, sample.key))
+        yield Placed(where, values, (file, sample.key))
 
 
 def _rows(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:
-  for where, sample, (path, key) in placed:
+  for where, sample, (file, key) in placed:
     row = fields.parse(sample, where, table, problems)
     if row is not None:
-      row.archive, row.key = str(path.absolute()), key
-      row.split = row.split or path.name
+      row.archive, row.key, row.file = str(file.path.absolute()), key, file.name
       yield row
 
 
