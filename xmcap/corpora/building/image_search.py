@@ -321,10 +321,8 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   listed: list[File] = []
   is_shards = sum(os.fspath(place).lower().endswith(".tar") for place in places) > 1
   for place in [os.path.abspath(os.fspath(place)) for place in places]:
-    if is_shards and place.lower().endswith(".tar") and os.path.isfile(place):
-      listed.append(File(SHARD, place))
-      continue
-    kind = archives.kind_of(place)
+    is_shard = is_shards and place.lower().endswith(".tar") and os.path.isfile(place)
+    kind = SHARD if is_shard else archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []
     except OSError as error:
