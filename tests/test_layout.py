@@ -60,7 +60,7 @@ BUDGETS = {
   "ground": 2_190,
   "files": 2_580,
   "papers": 130,
-  "reading": 4_910,
+  "reading": 4_920,
   "scoring": 9_540,
   "models": 2_690,
   "data": 5_710,
