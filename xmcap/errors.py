@@ -15,6 +15,10 @@ class UsageError(XmcapError):
   exit_code = 2
 
 
+class DamagedError(UsageError):
+  """A file is truncated or damaged, so that the rest of it cannot be read."""
+
+
 class RestartError(XmcapError):
   """A run ended early and continues when it is started again; the command exits 75 (EX_TEMPFAIL in sysexits.h)."""
 

@@ -30,7 +30,8 @@ _XM3600 = ["annotate", "--images=photos", "--language=zh", "--procedure=xm3600"]
 def human(tmp_path, monkeypatch):
   """Runs the command in a folder with two photos, sentences and tags."""
   monkeypatch.chdir(tmp_path)
-  images.files("photos", "a.png", "b.png", color="red", size=(60, 40))
+  images.files("photos", "a.png", color="red", size=(60, 40))
+  images.files("photos", "b.png", color="blue", size=(60, 40))
   files.jsonl("s.jsonl", _row("a", caption="一只狗"), _row("a", caption="一只猫"), _row("x", caption="车"))
   files.jsonl("t.jsonl", _row("a", tags=["狗", "椅子"]), _row("b", tags=["猫"]))
   files.jsonl("other.jsonl", _row("x", caption="车"))

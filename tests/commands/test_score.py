@@ -123,6 +123,7 @@ def test_score_of_coco_files_with_language_option(folder):
     (f"--subset={'x' * 300}", "no such file of image keys"),
     (f"--df={'x' * 300}", "File name too long"),
     (f"--baseline={'x' * 300}", "File name too long"),
+    ("--caption_columns=caption,nothing", "good.jsonl and references.jsonl: no column 'nothing'"),
     ("--columns=bleu_4", "'bleu_4' is no column of the table; there are code, language, images, references,"),
   ],
 )

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from tests.make.images import encode, huge, png
-from xmcap.data import images
+from xmcap.data import image_formats, images
 from xmcap.errors import UsageError, XmcapError
 
 _SIDES = images.SIDES
@@ -61,6 +61,36 @@ def test_grey_bilevel_and_palette_images_become_rgb(mode):
 def test_cmyk_jpeg_becomes_rgb():
   grey = Image.new("CMYK", (8, 8), (0, 0, 0, 128))
   assert np.abs(images.decode(encode(grey, "JPEG", quality=100), "k").astype(int) - 127).max() <= 2
+
+
+_LARGE = zlib.compress(bytes(3 << 20))
+_PIXELS = (b"IDAT", zlib.compress(b"\0\x10\x20\x30"))
+
+
+@pytest.mark.parametrize(
+  "chunks",
+  [
+    [(b"zTXt", b"parameters\0\0" + _LARGE), _PIXELS],
+    [_PIXELS, (b"zTXt", b"parameters\0\0" + _LARGE)],
+    [(b"iTXt", b"prompt\0\1\0en\0\0" + _LARGE), _PIXELS],
+    [(b"iCCP", b"profile\0\0" + _LARGE), _PIXELS],
+    [(b"tEXt", b"workflow\0" + bytes(65 << 20)), _PIXELS],
+    [*[(b"zTXt", b"%d\0\0" % n + zlib.compress(bytes(900_000))) for n in range(80)], _PIXELS],
+  ],
+  ids=["text", "text after the pixels", "international text", "colour profile", "plain text", "many texts"],
+)
+def test_png_with_large_texts_or_profile_is_read_without_them(chunks):
+  data = png(1, 1, *chunks)
+  with pytest.raises((ValueError, Image.UnidentifiedImageError)), Image.open(io.BytesIO(data)) as image:
+    image.load()  # Pillow's own limits refuse it
+  assert images.decode(data, "a").tolist() == [[[16, 32, 48]]]
+  assert len(image_formats.without_large_metadata(data)) < 1 << 20
+  assert image_formats.without_large_metadata(data[:-40]) is not None  # truncated
+
+
+def test_png_keeps_small_texts():
+  data = png(1, 1, (b"zTXt", b"parameters\0\0" + zlib.compress(b"x" * 1000)), _PIXELS)
+  assert image_formats.without_large_metadata(data) == data
 
 
 def test_png_of_16_bits_keeps_the_upper_eight():

@@ -72,7 +72,7 @@ def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
     "".join(["file,en\n", *(f"{name},a dog\n" for name in files)]), "utf-8"
   )
   corpus = own.Folder(photos / "captions.csv", photos / "photos", splits_by=SplitRule("train:1"))
-  build.build(corpus, photos / "out", Options(), processes=1)
+  build.build(corpus, photos / "out", Options(duplicates="keep"), processes=1)
   found = image_files.find(["photos/**/*.[jpPw]*"])
   assert sorted(image_files.keys(found, "key")) == sorted(
     record.key for record in records.RecordSource(photos / "out", "train")

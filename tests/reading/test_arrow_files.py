@@ -183,4 +183,4 @@ def test_parquet_schema_against_statistics_does_not_crash(tmp_path):
   path.write_bytes(_FORMS["parquet"].replace(optional, b"\x35\x00\x18\x05image"))
   script = "import sys; from xmcap.reading import arrow_files; list(arrow_files.rows(sys.argv[1]))"
   done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True)
-  assert done.returncode == 1 and "UsageError: " in done.stderr and "histogram size mismatch" in done.stderr
+  assert done.returncode == 1 and "DamagedError: " in done.stderr and "histogram size mismatch" in done.stderr

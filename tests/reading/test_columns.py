@@ -4,6 +4,9 @@ import pytest
 
 from tests.make import files
 from tests.make.refusals import refusal
+from xmcap.corpora.folder import recognition
+from xmcap.corpora.folder.table import Placed
+from xmcap.reading.columns import ColumnNames
 from xmcap.scoring import read_predictions, read_references
 
 
@@ -38,6 +41,49 @@ def test_references_from_a_caption_column_per_language(tmp_path, text, language,
   references = read_references(_write(tmp_path, text), language=language)
   assert references == {"7": captions}
   assert note in "; ".join(references.notes)
+
+
+@pytest.mark.parametrize(
+  "key", ["file_name", "image", "Image", "image_path", "photo", "file", "image_id", "key"]
+)
+@pytest.mark.parametrize("caption", ["text", "output", "response", "prediction", "generated_text", "Caption"])
+def test_usual_names_of_columns_are_those_of_corpora(tmp_path, key, caption):
+  path = files.jsonl(tmp_path / "p.jsonl", *({key: number, caption: "a dog"} for number in "78"))
+  assert read_predictions(path, "en") == {"7": {"en": "a dog"}, "8": {"en": "a dog"}}
+  placed = [Placed("x", {key: "7", caption: "a dog on the sand"})]
+  table, _ = recognition.recognise(placed, ColumnNames(), "x")
+  assert (table.image, [column.name for column in table.captions]) == (key, [caption])
+
+
+def test_columns_that_are_asked_for(tmp_path):
+  path = _write(tmp_path, "image,caption,prediction,raw,No\n7,a,b,c,x\n")
+  assert (
+    "'caption' and 'prediction' may both be the predictions: choose one with --caption_columns=prediction"
+    in refusal(read_predictions, path, "en")
+  )
+  for captions, text in ((("prediction",), "b"), (("Raw",), "c"), (("en=raw",), "c")):
+    columns = ColumnNames(captions=captions)
+    predictions = read_predictions(path, "en", columns=columns)
+    assert predictions == {"7": {"en": text}} and predictions.columns == set(columns.by_caption)
+  keyed = ColumnNames(image="no", captions=("prediction",))
+  assert read_predictions(path, "en", columns=keyed) == {"x": {"en": "b"}}
+  references = read_references(path, language="en", columns=ColumnNames(captions=("x", "prediction")))
+  assert references == {"7": {"en": ["b"]}} and references.columns == {"prediction"}
+
+
+def test_table_of_references_beside_predictions(tmp_path):
+  path = _write(tmp_path, "image,reference,prediction\n7,a dog,a cat\n")
+  assert read_references(path, language="en") == {"7": {"en": ["a dog"]}}
+  assert read_predictions(path, "en") == {"7": {"en": "a cat"}}
+  path = _write(tmp_path, "image,caption,reference\n7,a dog,a cat\n")
+  assert "'caption' and 'reference' may both be the references" in refusal(
+    read_references, path, language="en"
+  )
+
+
+def test_image_in_base64_is_no_key(tmp_path):
+  path = _write(tmp_path, {"image": "/9j/" + 100 * "A", "caption": "a dog"})
+  assert "/9j/" not in refusal(read_predictions, path, "en")
 
 
 def test_predictions_from_a_caption_column_per_language(tmp_path):

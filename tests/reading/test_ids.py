@@ -125,7 +125,9 @@ def test_language_variety_beside_its_language_is_kept(tmp_path):
   [
     ("en.jsonl", "en"), ("xm3600_th_preds.json", "th"), ("coco35l_dev_fil_annotations.json", "fil"),
     ("quz-00000-of-00001.parquet", "quz"), ("ours.de.csv.gz", "de"), ("captions_val2014.json", None),
-    ("preds.json", None), ("xm3600_en_preds_2.json", None), ("results_xx.json", None),
+    ("preds.json", None),
+    ("c_pt-BR.csv", "pt-BR"), ("dev.deu_Latn", "de"), ("th_dev.csv", "th"), ("no_x.csv", None),
+    ("xm3600_en_preds_2.json", None), ("results_xx.json", None),
   ],
 )  # fmt: skip
 def test_language_of_name_reads_language_from_file_names(name, code):

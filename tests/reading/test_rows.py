@@ -46,7 +46,7 @@ def test_csv_predictions_with_language_line_breaks_and_extra_columns(tmp_path):
       "en",
       "'caption' has 2 captions; a prediction is one",
     ),
-    ("p.csv", "key,text\na,one\n", "en", "line 1: the columns are 'key, text'; wanted are 'caption'"),
+    ("p.csv", "key,words\na,one\n", "en", "line 1: the columns are 'key, words'; wanted are 'caption'"),
     ("p.csv", "key,image_id,caption\na,a,b\n", "en", "line 1: the columns are 'key, image_id, caption'"),
     ("p.csv", "caption,caption\n", "en", "line 1: the columns"),
     ("p.csv", "name,caption\nc,one\na,two\n", "en", "wanted are .* one of image/key, key, image_id, id, and"),
@@ -54,7 +54,7 @@ def test_csv_predictions_with_language_line_breaks_and_extra_columns(tmp_path):
     ("p.csv", "key,caption\n", "en", "contains no predictions"),
     (
       "p.csv",
-      "image_id,caption,output\n7,,a dog\n8,,a cat\n",
+      "image_id,caption,reply\n7,,a dog\n8,,a cat\n",
       "en",
       "all 2 captions are empty; name the column",
     ),

@@ -148,6 +148,29 @@ def number(
   command.add_argument(name, type=parsed, metavar=metavar, help=help, default=default, **settings)
 
 
+def add_columns(command) -> None:
+  """Adds the options with the names of columns of tables of captions; `column_names` reads them."""
+  group = command.add_argument_group("columns", "Recognised by their names and values unless given.")
+  captions = (
+    "captions, or LANGUAGE=NAME for one language, such as fa=Persian,ca=Catalan; the others are not read"
+  )
+  text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
+  text(group, "--caption_columns", "NAME,...", captions, "")
+  text(group, "--language_column", "NAME", "the language of a line's captions", "")
+
+
+def column_names(arguments: argparse.Namespace, default_language: str = ""):
+  """Returns what the options of `add_columns` say."""
+  from xmcap.reading.columns import ColumnNames
+
+  return ColumnNames(
+    arguments.image_column,
+    tuple(filter(None, arguments.caption_columns.split(","))),
+    arguments.language_column,
+    default_language=default_language,
+  )
+
+
 def add_languages(command, help: str, every: bool = False) -> None:
   """Adds the option for languages: a tuple of codes, or None without it; UsageError for an unknown code.
 

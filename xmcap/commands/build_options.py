@@ -6,12 +6,14 @@ from typing import Any
 from xmcap.commands import base
 
 
-def add(command) -> None:
-  """Adds the shared options."""
+def add(command, duplicates: str = "keep (the default: a release stays as it is) or refuse") -> None:
+  """Adds the shared options; `duplicates` are the choices for identical pictures."""
   rule = "skip (leave out bad lines and pictures, and count them) or stop"
   base.text(command, "--on_bad", "RULE", rule, "skip")
   base.number(command, "--image_size", "resize larger pictures to a shorter side of N pixels")
   base.number(command, "--quality", "JPEG quality of resized pictures, 1 to 95", 90)
+  copies = "of a picture (the same pixels, another key) in other splits, which are counted: "
+  base.text(command, "--duplicates", "RULE", copies + duplicates, "")
   base.add_processes(command)
 
 
@@ -19,7 +21,8 @@ def parsed(arguments: argparse.Namespace):
   """Returns the shared options; UsageError if one is out of range."""
   from xmcap.corpora.building.options import Options
 
-  return Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
+  names = ("on_bad", "image_size", "quality", "duplicates")
+  return Options(**{name: getattr(arguments, name) for name in names})
 
 
 def build(arguments: argparse.Namespace, corpus: Any, vocabulary: Any = None):

@@ -65,7 +65,8 @@ def _select(arguments) -> None:
 def _add_check(actions) -> None:
   command = base.add_command(
     actions, "check", _check, "check every record, picture and caption of a corpus",
-    "Exits with code 1 if a record cannot be used. With --against it only finds pictures shared with other corpora.",
+    "Exits with code 1 if a record cannot be used. Pictures that two splits share are warnings. With --against it only "
+    "finds pictures shared with other corpora.",
     extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
@@ -74,7 +75,7 @@ def _add_check(actions) -> None:
   out = "folder for check.json and the list check.jsonl; default: the corpus's folder"
   base.text(command, "--out", "DIR", out)
   base.number(command, "--max_characters", "report longer captions", 500)
-  against = "another corpus: list the shared pictures, by id and by bytes, in shared.jsonl (repeatable)"
+  against = "another corpus: list the shared pictures, by id and by pixels, in shared.jsonl (repeatable)"
   base.text(command, "--against", "DIR", against, [], action="append")
   base.add_processes(command)
 

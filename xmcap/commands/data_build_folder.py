@@ -22,24 +22,21 @@ def add(corpora) -> None:
     extra="train",
   )  # fmt: skip
   vocabulary = "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model"
-  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
-  captions = (
-    "captions, or LANGUAGE=NAME for one language, such as fa=Persian,ca=Catalan; the others are not read"
+  shares = (
+    "column:NAME, folder (by names of folders and files), or shares such as train:0.9,validation:0.05,test:0.05; "
+    "default: what a column or all files name, else these shares"
   )
-  base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True)
+  base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True, action="extend", nargs="+")
   base.text(command, "--images", "PATH", FOLDER["images"].text)
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
   base.text(command, "--vocabulary", "HOW", vocabulary, "")
   base.text(command, "--splits", "RULE", shares, "")
   base.text(command, "--language", "CODE", "language of captions without one, such as en or pt-BR", "")
-  group = command.add_argument_group(
-    "columns",
-    "Detected by their names and values unless given; the build begins with what each was taken for.",
+  base.add_columns(command)
+  build_options.add(
+    command,
+    "merge (the default: one record with all captions, so that no test picture is trained on), keep or refuse",
   )
-  base.text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
-  base.text(group, "--caption_columns", "NAME,...", captions, "")
-  base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
-  build_options.add(command)
 
 
 def _build(arguments) -> None:
@@ -67,20 +64,14 @@ def _build_held(arguments, trained: int) -> None:
   """Builds the corpus, and trains a vocabulary of `trained` tokens, or keeps the given one if that is 0."""
   from xmcap.corpora.folder import own
   from xmcap.corpora.folder.split_choice import SplitRule
-  from xmcap.corpora.folder.table import ColumnNames
   from xmcap.data import length_batches, records
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.files import files
 
   vocabulary = Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
-  columns = ColumnNames(
-    arguments.image_column,
-    tuple(filter(None, arguments.caption_columns.split(","))),
-    arguments.language_column,
-    default_language=arguments.language and _code(arguments.language),
-  )
+  columns = base.column_names(arguments, arguments.language and _code(arguments.language))
   images = pathlib.Path(arguments.images) if arguments.images else None
-  corpus = own.Folder(pathlib.Path(arguments.captions), images, columns, SplitRule(arguments.splits))
+  corpus = own.Folder(arguments.captions, images, columns, SplitRule(arguments.splits))
   report = build_options.build(arguments, corpus)
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"

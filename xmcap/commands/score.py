@@ -37,6 +37,7 @@ def _add_score(commands) -> None:
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
   group = "regular expression whose group is the image's key in an id, such as '(.*)_en'"
   base.text(command, "--key", "REGEX", group)
+  base.add_columns(command)
   base.add_languages(command, "only these; default: all in the references")
   shared = "number of processes, at most one per language; 0: one per core"
   base.number(command, "--processes", shared, 0)
@@ -154,6 +155,7 @@ def _score(arguments) -> None:
       references=arguments.references,
       predictions=arguments.predictions,
       out=arguments.out,
+      columns=base.column_names(arguments),
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
       images_dir=arguments.images,

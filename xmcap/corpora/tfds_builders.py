@@ -27,7 +27,7 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets import features as of
 
 from xmcap import extras, processes
-from xmcap.corpora.building import build, file_names, image_check
+from xmcap.corpora.building import build, duplicates, file_names, image_check
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.options import Options
 from xmcap.corpora.building.problems import Problems
@@ -115,6 +115,8 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
       super().download_and_prepare(download_config=download_config, **arguments)
       for split in self._splits:
         split.collect(self._problems)
+      pixels = itertools.chain.from_iterable(split.pixels() for split in self._splits)
+      duplicates.count(folder / "splits.sqlite", pixels, self._problems)
     if self._splits:
       shutil.move(folder / "problems.jsonl", pathlib.Path(self.data_dir, "problems.jsonl"))
       print(self._problems.summary() or "no problems with the release", file=sys.stderr)

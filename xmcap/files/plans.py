@@ -13,6 +13,8 @@ _LAYOUT = 6  # version of the working folder; a build begun by an older version 
 _PLAN = "plan.json"
 WORK = ".build"
 """The working folder of a build, inside its output folder."""
+_LAXER = (("on_bad", "stop", "skip"), ("duplicates", "refuse", "keep"))
+"""Setting, earlier and new value: until the earlier one ends the build, both make the same files."""
 _BESIDE_RECORDS = ("problems.jsonl", "languages.txt", "features.json", "dataset_info.json")
 
 Plan = Mapping[str, Any]
@@ -116,8 +118,8 @@ def _difference(old: Plan, new: Plan) -> str:
   """Returns `CORPUS with SETTING=OLD, not NEW` for the first setting that differs; "" if none does."""
   has, wants = _settings(old), _settings(new)
   for name in {**wants, **has}:
-    if name == "on_bad" and has.get(name) == "stop":
-      continue  # until it stops, such a build makes the same files as one that skips
+    if (name, has.get(name), wants.get(name)) in _LAXER:
+      continue
     if has.get(name) != wants.get(name):
       return f"{new['corpus']} with {name}={_as_text(has.get(name))}, not {_as_text(wants.get(name))}"
   return ""

@@ -16,6 +16,7 @@ from xmcap.pages import plot as plot_lib
 from xmcap.reading import inputs, joining
 from xmcap.reading import predictions as predictions_lib
 from xmcap.reading.captions import MAX_CAPTION
+from xmcap.reading.columns import ColumnNames
 from xmcap.reading.references import read_references
 from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import health, tokenizers
@@ -25,6 +26,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.score import score_captions
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.tables import language_fidelity, score_table
+from xmcap.terminal import shown
 
 PREDICTIONS_FILE = "predictions.jsonl"
 
@@ -47,6 +49,7 @@ def score_files(
   *,
   language: str | None = None,
   key: str | None = None,
+  columns: ColumnNames | None = None,
   document_frequencies: str | os.PathLike = "",
   save_document_frequencies: str | os.PathLike = "",
   baseline: str | os.PathLike = "",
@@ -67,6 +70,7 @@ def score_files(
     language: code of captions that come without one, such as COCO's; also the only language to score, unless
       `languages` is given.
     key: a regular expression whose group is the image's key in the ids of either file.
+    columns: names of columns of either file; a file that lacks them is read by the usual names.
     document_frequencies: file of document frequencies for weighting n-grams; "": those of the references.
     save_document_frequencies: file for saving the document frequencies of the references; "": none.
     baseline: output folder of another scoring run, or one of `baselines.NAMES`; "": none.
@@ -124,11 +128,14 @@ def score_files(
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     if options.judges_languages:
       health.begin()
-    captions = read_references(references, None, language, tokenized, key, MAX_CAPTION)
+    captions = read_references(references, None, language, tokenized, key, MAX_CAPTION, columns)
     baselines_lib.check_images(baseline, captions)
     # What --clean removes may be what makes a caption too long.
     longest = None if options.clean else MAX_CAPTION
-    predicted = predictions_lib.read_predictions(predictions, language, captions, key, longest)
+    predicted = predictions_lib.read_predictions(predictions, language, captions, key, longest, columns)
+    for name in columns.all if columns else ():
+      if name not in captions.columns | predicted.columns:
+        raise UsageError(f"{joining.named((*predictions, *references))}: no column '{shown(name)}'")
     try:
       result = score_captions(captions, predicted, options)
     except predictions_lib.Unmatched as error:

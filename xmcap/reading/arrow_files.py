@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from xmcap import extras
-from xmcap.errors import UsageError, one_line
+from xmcap.errors import DamagedError, UsageError, one_line
 from xmcap.terminal import shown
 
 MAX_ROW = 144 << 20
@@ -65,7 +65,8 @@ def rows(
   except _TooLargeError as error:
     raise UsageError(f"{path}, row {number:,}: {error}") from None
   except (*_DAMAGE, pa.ArrowException) as error:
-    raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
+    kind = UsageError if getattr(error, "errno", None) else DamagedError
+    raise kind(f"{path}: cannot be read ({one_line(error)}): make it again") from None
 
 
 class _TooLargeError(Exception):

@@ -9,6 +9,7 @@ pandas: the orients of `DataFrame.to_json`, and columns as lists.
 """
 
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -178,7 +179,7 @@ def _split(document: dict[str, Any], name: str) -> Document | None:
 def _member(document: dict[str, Any], name: str) -> Document | None:
   """Rows in the only member that is a list of objects, also pandas' orient `table`."""
   lists = [member for member, value in document.items() if _are_objects(value)]
-  if not lists or all(map(_are_captions, document.values())):
+  if not lists or all(itertools.starmap(_are_captions, document.items())):
     return None
   if len(lists) > 1:
     raise UsageError(
@@ -215,28 +216,33 @@ def _columns(document: dict[str, Any], name: str) -> Document | None:
 def _captions_by_id(document: dict[str, Any], name: str) -> Document | None:
   """{id: caption}, {id: [captions]}, and pycocoevalcap's {id: [{"caption": ...}]}."""
   del name
-  if not FIELDS.isdisjoint(document) or not all(map(_are_captions, document.values())):
+  if not FIELDS.isdisjoint(document) or not all(itertools.starmap(_are_captions, document.items())):
     return None
   return Document(
     "'{}'", ((shown(key), {"id": key, "caption": _texts(value)}) for key, value in document.items())
   )
 
 
-def _are_captions(value: Any) -> bool:
-  """Whether a value is captions, or a failed request in place of one."""
+def _are_captions(key: str, value: Any) -> bool:
+  """Whether the value of a key is captions, or a failed request in place of one."""
   if isinstance(value, list):
-    return all(isinstance(item, str) or _is_caption(item) for item in value)
+    return all(isinstance(item, str) or _is_caption(item, key) for item in value)
   return isinstance(value, str | None) or (isinstance(value, dict) and "error" in value)
 
 
-def _is_caption(item: Any) -> bool:
-  return isinstance(item, dict) and "caption" in item and OF_KEYS.isdisjoint(item.keys() - {"id"})
+def _is_caption(item: Any, key: str) -> bool:
+  """Whether an object is a caption: pycocoevalcap's, or an annotation of COCO's under its own image."""
+  if not isinstance(item, dict) or "caption" not in item:
+    return False
+  others = {"id", "image_id"} if str(item.get("image_id")) == key else {"id"}
+  return OF_KEYS.isdisjoint(item.keys() - others)
 
 
 def _texts(value: Any) -> Any:
-  return (
-    [item["caption"] if _is_caption(item) else item for item in value] if isinstance(value, list) else value
-  )
+  """Returns the captions of a list of these; other values as they are."""
+  if not isinstance(value, list):
+    return value
+  return [item["caption"] if isinstance(item, dict) else item for item in value]
 
 
 def _are_objects(value: Any) -> bool:

@@ -5,20 +5,26 @@ import os
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xmcap import languages, wording
 from xmcap.errors import UsageError
+from xmcap.reading import columns
+from xmcap.reading.columns import ColumnNames
+from xmcap.reading.layouts import Layout
 from xmcap.reading.rows import SUFFIXES, Rows, language_suffix, split_name
 from xmcap.terminal import shown
 
 T = TypeVar("T")
 
 _KEY_CODE = re.compile(r"(?s:(.+))_([a-z]{2,3})")
-_PART = r"-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?"
-_NAME = re.compile(rf"(?:.*[_.-])?([a-z]{{2,3}})(?:_preds|_annotations|_storepreds|{_PART})?")
-"""File names with a code: CODE, NAME_CODE, big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with
-a hash)."""
+_END = re.compile(r"_preds|_annotations|_storepreds|-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?")
+"""What follows the code in a file's name: big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with a
+hash)."""
+_WORDS = frozenset({"he", "hi", "id", "it", "no"})
+"""Codes that more often begin a name as a word."""
+_VARIETY = re.compile(r"(?s:.*[_.-])?([a-z]{2,3}[_-](?:[A-Z]{2}|[A-Z][a-z]{3}))")
+"""File names that end in a code with its region or script: NAME_pt-BR, NAME-deu_Latn."""
 
 _NOTES = {
   "language '{}' is read as '{}'": "{} names of languages are read as codes: {}",
@@ -46,20 +52,34 @@ def pattern(key: str | None) -> re.Pattern | None:
 
 
 def language_of_name(path: str | os.PathLike) -> str | None:
-  """Returns the language code in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
+  """Returns the language in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
   if language := language_suffix(path):
     return language
-  match = _NAME.fullmatch(split_name(path)[0])
-  return match[1] if match and match[1] in languages.LANGUAGES else None
+  stem = _ended(path)[0]
+  if (variety := _VARIETY.fullmatch(stem)) and (
+    language := languages.named(languages.canonical(variety[1]) or "")
+  ):
+    return language
+  words = re.split("[_.-]", stem)
+  of_last = languages.named(words[-1]) if words[-1].lower() != "in" else None
+  return of_last or (words[0] if words[0] in languages.LANGUAGES.keys() - _WORDS else None)
+
+
+def _ended(path: str | os.PathLike) -> tuple[str, str]:
+  """Returns the name of a file without its suffix and end, and of how many parts it is one, or ""."""
+  stem = split_name(path)[0]
+  end = next((match for match in _END.finditer(stem) if match.end() == len(stem)), None)
+  return (stem[: end.start()], end["parts"] or "") if end else (stem, "")
 
 
 def check_parts(paths: Iterable[str | os.PathLike]) -> None:
   """Raises UsageError if of the files of a language, CODE-00000-of-00003 and so on, some are not among these."""
-  parts: dict[tuple[str, str], list[str | os.PathLike]] = {}
+  parts: dict[tuple[str, str, str], list[str | os.PathLike]] = {}
   for path in paths:
-    if (match := _NAME.fullmatch(split_name(path)[0])) and match["parts"]:
-      parts.setdefault((match[1], match["parts"]), []).append(path)
-  for (language, count), of_language in parts.items():
+    stem, count = _ended(path)
+    if count and (language := language_of_name(path)):
+      parts.setdefault((language, stem, count), []).append(path)
+  for (language, _, count), of_language in parts.items():
     if len(of_language) != int(count):
       raise UsageError(
         f"{of_language[0]}: {len(of_language)} of the {int(count)} files of {language} are here: download them all"
@@ -71,11 +91,15 @@ class Namer:
 
   Attributes:
     codes: each code as written -> the code of the language.
+    columns: names of columns that the user asked for.
+    present: those of them that a file has.
   """
 
-  def __init__(self, noun: str, key: str | None = None):
+  def __init__(self, noun: str, key: str | None = None, columns: ColumnNames | None = None):
     self._noun = noun
     self._key = pattern(key)
+    self.columns = columns or ColumnNames()
+    self.present: set[str] = set()
     self._notes: dict[str, dict[tuple[str, ...], None]] = {}
     self._counts: dict[tuple[str, str], int] = {}
     self.languages: dict[str, str] = {}
@@ -92,6 +116,12 @@ class Namer:
       lines.append(f"{self._noun}: {text}")
     counted = [f"{wording.count(number, noun)} {text}" for (noun, text), number in self._counts.items()]
     return lines + [f"{self._noun}: {text}" for text in counted]
+
+  def layout(self, first: dict[str, Any], where: str, ordered: bool, language: str | None) -> Layout:
+    """Returns the layout of rows, given the first, as `columns.layout`."""
+    there = {str(name).strip().casefold() for name in first}
+    self.present |= {name for name in self.columns.all if name.casefold() in there}
+    return columns.layout(first, self._noun, where, ordered, language, self.columns)
 
   def note(self, text: str, *names: str) -> None:
     """Adds a note once; `names` are those of a text in `_NOTES`."""

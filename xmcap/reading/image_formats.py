@@ -5,6 +5,7 @@ import functools
 import importlib
 import io
 import re
+import zlib
 
 import numpy as np
 from PIL import Image, ImageFile, features
@@ -32,6 +33,9 @@ _OTHER_FORMATS = {
 _BOX = re.compile(rb"\0\0[\s\S]{2}ftyp")  # the first box of AVIF and HEIC, and of a video
 _HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 _JPEG, _SCAN, _END = b"\xff\xd8", b"\xff\xda", 0xD9
+_PNG = b"\x89PNG\r\n\x1a\n"
+_METADATA = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # chunks of texts and of a colour profile
+_MAX_METADATA = 1 << 20
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a scan
 
 
@@ -50,8 +54,11 @@ def optional_formats() -> tuple[str, ...]:
 
 
 def opened(data: bytes) -> ImageFile.ImageFile:
-  """Opens an image in a format that is read, as far as its header; raises as `PIL.Image.open`."""
-  return Image.open(io.BytesIO(data), formats=(*FORMATS, *optional_formats()))
+  """Opens an image in a format that is read, as far as its header; raises as `PIL.Image.open`.
+
+  Large texts and colour profiles of a PNG, which Pillow refuses, are left out.
+  """
+  return Image.open(io.BytesIO(without_large_metadata(data)), formats=(*FORMATS, *optional_formats()))
 
 
 def is_image(start: bytes) -> bool:
@@ -104,3 +111,37 @@ def has_too_many_scans(data: bytes) -> bool:
     if kind >= 0xC0:
       place += int.from_bytes(data[place : place + 2], "big")
   return False
+
+
+def without_large_metadata(data: bytes) -> bytes:
+  """Returns a PNG without texts and colour profile beyond a MiB together, as Pillow refuses it with them.
+
+  Image programs write their settings, and cameras large profiles; no pixel depends on them here. They are counted as
+  they are when decompressed, of which no more than the limit is done. Other files are returned as they are.
+  """
+  if not data.startswith(_PNG) or not any(kind in data for kind in _METADATA):
+    return data
+  kept, place, size = [_PNG], len(_PNG), 0
+  while place < len(data):
+    end = place + 12 + int.from_bytes(data[place : place + 4], "big")  # length, kind, content, CRC
+    kind, chunk = data[place + 4 : place + 8], data[place:end]
+    length = _unpacked_length(kind, chunk[8:-4], _MAX_METADATA - size) if kind in _METADATA else 0
+    if size + length <= _MAX_METADATA:
+      kept.append(chunk)
+      size += length
+    place = end
+  return b"".join(kept)
+
+
+def _unpacked_length(kind: bytes, content: bytes, most: int) -> int:
+  """Returns the bytes of a text or profile when decompressed; some more than `most` if they are more."""
+  parts = content.split(b"\0", 1)[-1]
+  if kind == b"iTXt":  # a flag, the method, a language and a keyword
+    packed = parts[2:].split(b"\0", 2)[-1] if parts[:1] == b"\1" else b""
+  else:
+    packed = b"" if kind == b"tEXt" else parts[1:]
+  if not packed or len(content) > most:
+    return len(content)
+  with contextlib.suppress(zlib.error):
+    return len(zlib.decompressobj().decompress(packed, max(most, 0) + 1))
+  return len(content)

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
-from xmcap.errors import UsageError
+from xmcap.errors import DamagedError, UsageError
 from xmcap.files import strict_json
 from xmcap.terminal import shown
 
@@ -271,10 +271,12 @@ class Input:
     except UsageError:
       raise
     except OSError as error:
-      raise UsageError(f"{self.name}: cannot be read ({error.strerror or error})") from error
+      # What decompresses raises errors without a number.
+      kind = UsageError if error.errno else DamagedError
+      raise kind(f"{self.name}: cannot be read ({error.strerror or error})") from error
     except _BROKEN as error:
       reason = shown(str(error) or type(error).__name__)
-      raise UsageError(f"{self.name}: cannot be read ({reason}); fetch or make it again") from error
+      raise DamagedError(f"{self.name}: cannot be read ({reason}); fetch or make it again") from error
 
 
 def check_pipes(paths: Mapping[str, str | os.PathLike | Sequence[str | os.PathLike] | None]) -> None:

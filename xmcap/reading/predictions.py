@@ -13,7 +13,8 @@ from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.reading import captions as captions_lib
-from xmcap.reading import columns, failed_requests, ids, joining, layouts, matching, rows
+from xmcap.reading import failed_requests, ids, joining, layouts, matching, rows
+from xmcap.reading.columns import ColumnNames
 from xmcap.reading.failed_requests import Failed, Failures
 from xmcap.reading.inputs import uncollected
 from xmcap.reading.references import ReferenceMapping, References
@@ -38,6 +39,7 @@ class CheckedPredictions(Predictions):
     notes: what was recognised and is not evident, for readers of the scores.
     longest: the most characters that the reader let a caption have; None: any number.
     failed: the requests that failed, which are no captions.
+    columns: of the columns that were asked for, those that a file has.
   """
 
   notes: tuple[str, ...] = ()
@@ -46,6 +48,7 @@ class CheckedPredictions(Predictions):
   def __init__(self, *predictions: Predictions):
     super().__init__(*predictions)
     self.failed: Failures = {}
+    self.columns: set[str] = set()
 
 
 @checked
@@ -55,6 +58,7 @@ def read_predictions(
   references: ReferenceMapping | None = None,
   key: str | None = None,
   longest: int | None = None,
+  columns: ColumnNames | None = None,
 ) -> CheckedPredictions:
   """Reads predictions in the order of the file; `docs/scoring.md` lists the layouts.
 
@@ -67,6 +71,7 @@ def read_predictions(
       others are matched with.
     key: a regular expression whose group is the image's key in an id; a group `language` gives the language.
     longest: the most characters of a caption; None: any number.
+    columns: names of columns; a file that lacks them is read by the usual names.
 
   Raises:
     UsageError: the file cannot be read, is malformed or empty, repeats predictions or those of another file, has too
@@ -76,7 +81,7 @@ def read_predictions(
     language = languages_lib.get(language).code
   if references is not None and not isinstance(references, References):
     references = References(references)
-  namer = ids.Namer("predictions", key)
+  namer = ids.Namer("predictions", key, columns)
   parts: list[tuple[str, Predictions]] = []
   with uncollected():
     for part in joining.listed(path):
@@ -96,7 +101,7 @@ def read_predictions(
     num_read = sum(len(captions) for _, of_part in parts for captions in of_part.values())
     _note_again(namer, num_read - sum(map(len, predictions.values())))
   predictions.failed = failed_requests.apart(predictions)
-  predictions.notes, predictions.longest = tuple(namer.notes), longest
+  predictions.notes, predictions.longest, predictions.columns = tuple(namer.notes), longest, namer.present
   return predictions
 
 
@@ -187,7 +192,7 @@ def _items(
   if first is None:
     return
   where = source.where(1 if source.ordered else first[0])
-  layout = columns.layout(first[1], "predictions", where, source.ordered, language)
+  layout = namer.layout(first[1], where, source.ordered, language)
   for note in layout.notes:
     namer.note(note)
   get_captions, of_language = layout.get_captions, layout.language
@@ -386,9 +391,8 @@ def _missing(
   """Yields (language, image key) with references but no prediction, in the order of the references."""
   codes = set(languages)
   for key, captions in references.items():
-    predicted = predictions.get(key, {})
     for language, texts in captions.items():
-      if texts and language in codes and language not in predicted:
+      if texts and language in codes and language not in predictions.get(key, {}):
         yield language, key
 
 

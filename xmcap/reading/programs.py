@@ -154,7 +154,7 @@ PROGRAMS = (
     whose="Gemini's batch",
     fields={"key"},
     key="key",
-    shows=lambda row: "caption" not in row and _is_answer(row),
+    shows=lambda row: "caption" not in row and _is_answer(row) and not isinstance(row.get("response"), str),
   ),
   # llava/eval/model_vqa_loader.py.
   Program("LLaVA's answers", {"question_id", "text", "model_id"}, "question_id", "text"),

@@ -9,7 +9,7 @@ from xmcap import wording
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.reading import captions as captions_lib
-from xmcap.reading import columns, ids, layouts, rows
+from xmcap.reading import ids, layouts, rows
 from xmcap.terminal import shown
 
 Captions = dict[str, dict[str, list[str]]]
@@ -32,6 +32,7 @@ class References(Captions):
     rejected: keys of images all of whose captions the file marks as rejected; their predictions do not count.
     longest: the most characters that the reader let a caption have; None: any number.
     numbered: whether the keys are the numbers of lines.
+    columns: of the columns that were asked for, those that a file has.
   """
 
   @checked
@@ -52,6 +53,7 @@ class References(Captions):
     self.rejected: frozenset[str] = frozenset()
     self.longest: int | None = None
     self.numbered = False
+    self.columns: set[str] = set()
 
 
 def read(
@@ -104,7 +106,7 @@ def _layout(
 ) -> layouts.Layout:
   """Returns the layout of rows of captions, with its notes."""
   where = source.where(1 if source.ordered else first[0])
-  layout = columns.layout(first[1], "references", where, source.ordered, language)
+  layout = namer.layout(first[1], where, source.ordered, language)
   notes = list(layout.notes)
   if layout.key == "id" and layout.file_name:
     source.rows, all_rows = itertools.tee(source.rows)

@@ -12,6 +12,7 @@ from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.reading import captions as captions_lib
 from xmcap.reading import hub_folders, ids, joining, reference_rows, rows
+from xmcap.reading.columns import ColumnNames
 from xmcap.reading.inputs import Input, uncollected
 from xmcap.reading.reference_rows import ReferenceMapping, References
 from xmcap.terminal import shown
@@ -27,6 +28,7 @@ def read_references(
   tokenized: bool = False,
   key: str | None = None,
   longest: int | None = None,
+  columns: ColumnNames | None = None,
 ) -> References:
   """Reads reference captions unchanged, in the order of the file; `docs/scoring.md` lists the layouts.
 
@@ -44,6 +46,7 @@ def read_references(
     key: a regular expression whose group is the image's key in an id; a group `language` gives the language. Ids none
       of which it matches are keys already.
     longest: the most characters of a caption; None: any number.
+    columns: names of columns; a file that lacks them is read by the usual names.
 
   Raises:
     UsageError: the file cannot be read, is malformed (the message names the line), has no images or too long captions,
@@ -51,14 +54,14 @@ def read_references(
   """
   codes = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
-  namer = ids.Namer("references", key)
+  namer = ids.Namer("references", key, columns)
   paths = joining.listed(path)
   names = [part.name if isinstance(part, Input) else str(part) for part in paths]
   with uncollected():
     parts = [_read(part, default, codes, tokenized, namer, longest) for part in paths]
     references = _joined(names, parts, namer) if len(parts) > 1 else parts[0]
     _check_empty(joining.named(names), references, namer)
-  references.notes, references.longest = tuple(namer.notes), longest
+  references.notes, references.longest, references.columns = tuple(namer.notes), longest, namer.present
   return references
 
 

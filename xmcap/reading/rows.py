@@ -149,7 +149,7 @@ def _of_keyed_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
 def _of_csv(source: Input, delimiter: str, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
   rows = tables.cells(source, delimiter, notes)
   first, headings = next(rows, (1, []))
-  if len(headings) == 2 and headings[1].startswith("[{"):
+  if is_oscar(headings):
     notes.append("Oscar's lines: a key, a tab and a list of captions")
     for number, (key, captions) in itertools.chain([(first, headings)], rows):
       yield number, {"image_id": key, "caption": _of_oscar(captions, f"{source.name}, line {number}")}
@@ -157,6 +157,11 @@ def _of_csv(source: Input, delimiter: str, notes: list[str]) -> Iterator[tuple[i
   headings = _headings(headings, f"{source.name}, line 1")
   for number, cells in rows:
     yield number, _row(headings, cells, f"{source.name}, line {number}")
+
+
+def is_oscar(first: list[str]) -> bool:
+  """Whether the first row of a table is of Oscar's, which have no header: a key and a list of captions as JSON."""
+  return len(first) == 2 and first[1].startswith("[{")
 
 
 def _of_oscar(cell: str, where: str) -> list[Any]:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.corpora import release_pictures
+from tests.corpora.building.test_duplicates import photo
 from tests.make.images import encode
 from tests.make.tiny_corpus import colour
 from xmcap.corpora.checking import check as check_lib
@@ -38,12 +39,29 @@ def finds(out):
 
 
 def test_check_of_a_valid_corpus_has_no_findings(tmp_path):
-  write(tmp_path, [good(index) for index in range(20)], validation=[good(1)])
+  write(tmp_path, [good(index) for index in range(20)], validation=[good(30)])
   train, validation = check(tmp_path, processes=1)
   assert train.bad == validation.bad == 0 and validation.pictures == 1 and finds(tmp_path) == []
   assert (train.pictures, train.captions, train.sides, dict(train.formats)) == (20, 40, (16, 16), {"PNG": 20})
   assert "no problems" in str(train)
   assert json.loads((tmp_path / "check.json").read_text())["splits"][0]["captions"] == 40
+
+
+def test_check_lists_pictures_that_other_records_have_too(tmp_path):
+  def record(key, image):
+    return Record(key, encode(image), [Caption("en", "a dog")])
+
+  small = photo(1).resize((120, 90))
+  train = [record("a", photo(1)), record("b", photo(2)), record("c", photo(2))]
+  write(tmp_path, train, test=[record("b", photo(2)), record("d", small), record("e", photo(3))])
+  check(tmp_path, processes=1)
+  assert [(find["kind"], find["split"], find["key"], find["what"]) for find in finds(tmp_path)] == [
+    ("repeated_picture", "train", "c", "the same pixels as b"),
+    ("in_other_split", "test", "b", "the same pixels as b of train"),
+    ("like_other_split", "test", "d", "looks like a of train"),
+  ]
+  check(tmp_path, splits=["train", "train[1:]"], processes=1)
+  assert [find["kind"] for find in finds(tmp_path)] == ["repeated_picture"] * 2
 
 
 CAPTIONS = [

@@ -1,10 +1,11 @@
-"""Images shared by two corpora (by id and by bytes), and builds that exclude them."""
+"""Images shared by two corpora (by id and by pixels), and builds that exclude them."""
 
 import json
 
 import pytest
 
 from tests.corpora import release_folders as releases
+from tests.corpora.building.test_duplicates import photo
 from tests.make import tiny_corpus
 from tests.make.command import xmcap
 from tests.make.images import encode
@@ -50,18 +51,18 @@ def corpora(tmp_path):
   return one, other
 
 
-def test_shared_images_are_found_by_id_and_by_bytes(corpora, tmp_path):
+def test_shared_images_are_found_by_id_and_by_pixels(corpora, tmp_path):
   found = shared.find(corpora[0], [corpora[1]], tmp_path / "out", processes=1)
   name = str(corpora[1])
   assert found == [
-    shared.SharedCounts("test", name, "train", by_id=2, by_bytes=2, pictures=3),
-    shared.SharedCounts("train", name, "train", by_id=1, by_bytes=0, pictures=1),
+    shared.SharedCounts("test", name, "train", by_id=2, by_pixels=2, pictures=3),
+    shared.SharedCounts("train", name, "train", by_id=1, by_pixels=0, pictures=1),
   ]
   rows = [json.loads(line) for line in (tmp_path / "out" / "shared.jsonl").read_text().splitlines()]
   assert [(row["key"], row["other_key"], row["by"]) for row in rows] == [
-    ("COCO_val2014_000000000007", "000000000007", ["id", "bytes"]),
-    ("a", "renamed", ["bytes"]),
-    ("a", "again", ["bytes"]),
+    ("COCO_val2014_000000000007", "000000000007", ["id", "pixels"]),
+    ("a", "renamed", ["pixels"]),
+    ("a", "again", ["pixels"]),
     ("COCO_train2014_000000000008", "000000000008", ["id"]),
     ("b", "b", ["id"]),
   ]
@@ -77,10 +78,29 @@ def test_shared_images_of_a_split_with_several_corpora(corpora, tmp_path):
   ]
 
 
+def test_pictures_that_look_alike_are_counted_apart(tmp_path):
+  small, large = (encode(photo(1).resize(size), "JPEG") for size in ((120, 90), (240, 180)))
+
+  def corpus(folder, **pictures):
+    made = [Record(key, data, [Caption("en", "a dog")]) for key, data in pictures.items()]
+    written = record_writer.write_split(folder, "train", [made], list, dataset="toy", processes=1)
+    record_writer.write_metadata(folder, [written], dataset="toy")
+    return folder
+
+  one = corpus(tmp_path / "one", a=small, b=encode(photo(2)))
+  other = corpus(tmp_path / "other", c=large, d=large, b=encode(photo(2)), e=encode(photo(3)))
+  counts = shared.find(one, [other], tmp_path / "out", processes=1)
+  assert counts == [shared.SharedCounts("train", str(other), "train", 1, 1, 1, alike=1)]
+  rows = [json.loads(line) for line in (tmp_path / "out/shared.jsonl").read_text().splitlines()]
+  assert [(row["key"], row["other_key"], row["by"]) for row in rows] == [
+    ("b", "b", ["id", "pixels"]), ("a", "c", ["look"]),
+  ]  # fmt: skip
+
+
 def test_data_check_against_reports_shared_images(corpora, tmp_path):
   one, other = corpora
   said = xmcap("data", "check", one, f"--against={other}", "--processes=1").succeeded().out
-  assert ["test", str(other), "train", "3", "2", "2"] in [line.split() for line in said.splitlines()]
+  assert ["test", str(other), "train", "3", "2", "2", "0"] in [line.split() for line in said.splitlines()]
   assert (one / "shared.jsonl").exists()
   third = write(tmp_path / "third", test=[("c", 9)])
   result = xmcap("data", "check", one, f"--against={third}", f"--out={tmp_path}/out", "--processes=1")

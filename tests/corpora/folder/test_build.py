@@ -175,7 +175,7 @@ def test_webdataset_keys_repeated_in_each_tar(tmp_path):
     entries = []
     for number, texts in enumerate(list(CAPTIONS.values())[3 * place : 3 * place + 3]):
       entries += [
-        (f"{number:03d}.jpg", jpeg(number)),
+        (f"{number:03d}.jpg", jpeg(3 * place + number)),
         (f"{number:03d}.txt", texts["en"].encode()),
         (f"{number:03d}.json", b'{"language": "en", "width": 24}'),
         (f"{number:03d}.th.txt", texts["th"].encode()),
@@ -200,7 +200,7 @@ def test_parquet_and_arrow_with_image_bytes(form, tmp_path):
     part = list(CAPTIONS.items())[3 * place : 3 * place + 3]
     table = pa.table(
       {
-        "image": [{"bytes": jpeg(number), "path": name} for number, (name, _) in enumerate(part)],
+        "image": [{"bytes": jpeg(number), "path": name} for number, (name, _) in enumerate(part, 3 * place)],
         "captions": [[texts["en"]] for _, texts in part],
         "lang": ["en"] * 3,
       }
@@ -233,8 +233,8 @@ def test_parquet_with_unusable_image_columns(tmp_path):
     made(tmp_path, tmp_path / "TABLE.PARQUET", columns=ColumnNames("photo"), out="none")
 
 
-def pictures_of(folder, names):
-  for number, name in enumerate(names):
+def pictures_of(folder, names, first=0):
+  for number, name in enumerate(names, first):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(jpeg(number))
 
@@ -255,8 +255,8 @@ def test_imagefolder_metadata_per_split_or_at_the_root(kind, tmp_path):
   all_rows = []
   for place, split in enumerate(splits):
     texts = list(CAPTIONS.values())[2 * place : 2 * place + 2]
-    pictures_of(each / split, ["0.jpg", "1.jpg"])
-    pictures_of(root / split, [f"{2 * place}.jpg", f"{2 * place + 1}.jpg"])
+    pictures_of(each / split, ["0.jpg", "1.jpg"], 2 * place)
+    pictures_of(root / split, [f"{2 * place}.jpg", f"{2 * place + 1}.jpg"], 2 * place)
     rows = [
       {"file_name": f"{number}.jpg", **{f"caption_{code}": text for code, text in by_code.items()}}
       for number, by_code in enumerate(texts)
@@ -321,7 +321,7 @@ def test_datasets_features_class_label_sequence_and_translation(form, tmp_path):
 def test_folder_build_counts_problems(tmp_path, photos):
   (photos / "b").mkdir()
   (photos / "b/00.jpg").write_bytes(jpeg(9))
-  (photos / "b/naïve name.jpg").write_bytes(jpeg(9))
+  (photos / "b/naïve name.jpg").write_bytes(jpeg(10))
   rows = [
     *((name, "en", "a ball") for name in CAPTIONS),
     ("a/01.jpg", "EN", "a ball"),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
 from tests.corpora.folder.test_samples import grey
+from tests.make.images import plain
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.errors import UsageError, XmcapError
@@ -86,6 +87,23 @@ def test_class_label_names_in_nested_features(tmp_path):
     assert list(held(report.out).values()) == [{"en": ["a ball"], "th": ["ลูกบอล"]}]
 
 
+PAIRS = {
+  "laion-coco-nllb": [["eng_Latn", "a ball"], ["tha_Thai", "ลูกบอล"]],
+  "WIT": {"language": ["en", "th"], "page_title": ["x", "y"], "caption_reference_description": ["a ball", "ลูกบอล"]},
+  "an object": {"en": ["a ball"], "th": "ลูกบอล"},
+  "JSON of pairs": '[["en", "a ball"], ["th", "ลูกบอล"]]',
+  "JSON of an object": '{"en": "a ball", "th": ["ลูกบอล"]}',
+  "Python's list of objects": "[{'language': 'en', 'caption': 'a ball'}, {'language': 'th', 'caption': 'ลูกบอล'}]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("captions", PAIRS.values(), ids=PAIRS)
+def test_captions_of_a_cell_with_their_languages(tmp_path, captions):
+  rows = [{"image": picture(1), "wit_features": captions}]
+  report = made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, None, ALL)
+  assert list(held(report.out).values()) == [{"en": ["a ball"], "th": ["ลูกบอล"]}]
+
+
 def test_hub_file_names_give_splits(tmp_path):
   for number, name in enumerate(
     ("default/train/0000.parquet", "default/test/0000.parquet", "data/val.parquet")
@@ -99,7 +117,9 @@ def test_hub_file_names_give_splits(tmp_path):
 
 def test_parquet_image_decompression_limit(tmp_path, monkeypatch):
   monkeypatch.setattr(packed, "most_unpacked", lambda size: 2 * size)
-  rows = [{"image": {"bytes": jpeg(1), "path": f"{number}.jpg"}, "text": "a ball"} for number in range(200)]
+  rows = [
+    {"image": {"bytes": plain(number), "path": f"{number}.png"}, "text": "a ball"} for number in range(200)
+  ]
   with pytest.raises(UsageError, match=r"a.parquet, row \d+: the pictures up to here take"):
     made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
 

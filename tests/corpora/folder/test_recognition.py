@@ -152,6 +152,24 @@ def test_ambiguous_language_code_columns_are_missed(name):
   assert roles(asked)[name] == ("caption", "quz") and not asked.missed
 
 
+@pytest.mark.parametrize("name", ["raw", "alt", "txt", "as", "ca"])
+def test_asked_caption_column_is_not_taken_for_a_language(name):
+  asked = ColumnNames(captions=(name,), default_language="en")
+  assert roles(recognised({"image": "a.jpg", name: phrase}, asked))[name] == ("caption", "")
+
+
+def test_caption_columns_of_flickr30k_and_vatex():
+  of_flickr = {
+    "raw": lambda row: json.dumps([phrase(row), phrase(row, 1)]),
+    "sentids": "[0, 1]",
+    "filename": "a.jpg",
+  }
+  assert roles(recognised(of_flickr))["raw"] == ("caption", "")
+  of_vatex = {"videoID": "a_0", "enCap": lambda row: [phrase(row)], "chCap": ["一个球"]}
+  found = roles(recognised(of_vatex))
+  assert found["enCap"] == ("caption", "en") and found["chCap"] == ("caption", "zh")
+
+
 @pytest.mark.parametrize("name", ["Persian (ar)", "photo no", "caption of fa", "my (own) words"])
 def test_contradictory_language_column_names_are_ignored(name):
   assert roles(recognised({"image": "a.jpg", "en": phrase, name: phrase}))[name][0] == "ignored"

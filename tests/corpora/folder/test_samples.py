@@ -38,6 +38,8 @@ SAMPLES = {
   "byte order marks": ([("0.jpg", jpeg(1)), ("0.txt", b"\xef\xbb\xbfa ball\r\n"), _BOX[0], ("1.json", _NAN)],
                        {"0": "a ball", "1": "a box"}, 10, {"bom": 2}),
   "macOS": ([("._0.jpg", b"x"), ("0.jpg", jpeg(1)), ("._0.txt", b"x"), _BALL], {"0": "a ball"}, 10, {}),
+  "two names of captions": ([("0.jpg", jpeg(1)), ("0.cap", b"a ball"), ("1.img", jpeg(2)), ("1.text", b"a box")],
+                            {"0": "a ball", "1": "a box"}, 10, {}),
   "JSON over the size limit": ([("0.jpg", jpeg(1)), ("0.json", _LONG), *_BOX], {"1": "a box"}, 20, None),
 }  # fmt: skip
 
@@ -50,6 +52,36 @@ def test_webdataset_sample_gives_an_image_and_its_caption(tmp_path, entries, cap
   if problems is not None:
     counts = report.problems.counts
     assert {kind: count for kind, count in counts.items() if kind != "no_captions"} == problems
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "lines"),
+  [
+    ("captions", b"a ball\nthe ball\n", 0),
+    ("txt", b"a ball\n\n the ball", 1),
+    ("json", b'["a ball", "the ball"]', 0),
+    ("json", b'{"caption": ["a ball", "the ball"]}', 0),
+  ],
+)
+def test_several_captions_beside_an_image(tmp_path, name, content, lines):
+  path = tarred(tmp_path / "a.tar", ("0.jpg", jpeg(1)), (f"0.{name}", content))
+  (tmp_path / "set").mkdir()
+  (tmp_path / "set/0.jpg").write_bytes(jpeg(1))
+  (tmp_path / f"set/0.{name}").write_bytes(content)
+  for place, captions in enumerate((path, tmp_path / "set")):
+    report = made(tmp_path, captions, None, ENGLISH, ALL, out=f"out{place}")
+    assert held(report.out) == {"0": {"en": ["a ball", "the ball"]}}
+    assert report.problems.counts.get("several_lines", 0) == lines
+
+
+def test_webdataset_text_under_another_suffix_is_a_column(tmp_path):
+  path = tarred(
+    tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.blip", b"a large red ball"), ("0.npy", b"\x93NUMPY\xff")
+  )
+  with pytest.raises(UsageError, match=r"'blip' \(looks like captions\).*--caption_columns=blip"):
+    made(tmp_path, path, None, ENGLISH, ALL)
+  asked = ColumnNames(captions=("blip",), default_language="en")
+  assert held(made(tmp_path, path, None, asked, ALL).out) == {"0": {"en": ["a large red ball"]}}
 
 
 def test_webdataset_image_of_another_name_needs_the_option(tmp_path):

@@ -1,5 +1,6 @@
 """Captions in CSV, TSV, JSONL, JSON and xlsx: read correctly, or refused in one line that names the remedy."""
 
+import base64
 import bz2
 import gzip
 import io
@@ -12,7 +13,7 @@ import pytest
 from tests.make import images, workbook
 from tests.make.command import xmcap
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.folder import staging
+from xmcap.corpora.folder import sources, staging
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.reading.references import read_references
@@ -68,7 +69,7 @@ def test_resumed_build_prints_the_recognized_columns(photos):
   said, problems = [], []
   for _ in range(2):
     work = BuildInProgress(photos, say=said.append)
-    assert staging.read(work, [photos / "c.csv"], photos / "c.csv", ColumnNames()) == 1
+    assert staging.read(work, sources.find(photos / "c.csv", ColumnNames()), ColumnNames()) == 1
     problems.append(work.problems.counts)
   assert said[:5] == said[5:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
   assert said[4] == "to read all captions: --caption_columns=en=en,LANGUAGE=raw"
@@ -140,7 +141,8 @@ CAPTIONS = {
 
 @pytest.mark.parametrize(("name", "content", "captions"), CAPTIONS.values(), ids=CAPTIONS)
 def test_file_gives_these_captions(build, photos, name, content, captions):
-  images.files(photos / "images", "22.05.png", "a.v1.jpg")
+  images.files(photos / "images", "22.05.png")
+  images.files(photos / "images", "a.v1.jpg", color=99)
   assert build(name, content, "--language=en")[2] == captions
 
 
@@ -376,3 +378,59 @@ def test_vizwiz_rejected_captions_are_left_out(build):
   code, _, captions, problems = build("val.json", document, "--language=en", "--on_bad=skip")
   assert code == 0 and captions == english(*_TEXTS[:3])
   assert {problem["kind"] for problem in problems} == {"rejected", "no_captions"}
+
+
+_BASE64 = base64.b64encode(images.plain(200, (16, 12), "JPEG")).decode()
+CELLS = {
+  "JSON's list": ("c.csv", 'file,captions\np0.jpg,"[""a dog"", ""the dog""]"\n', ["a dog", "the dog"]),
+  "Python's list": ("c.csv", "file;captions\np0.jpg;['a dog', 'the dog']\n", ["a dog", "the dog"]),
+  "a list as text in JSON": ("c.jsonl", '{"file": "p0.jpg", "captions": "[\'a dog\']"}\n', ["a dog"]),
+  "brackets": ("c.csv", "file,caption\np0.jpg,[1] a dog\n", ["[1] a dog"]),
+  "Oscar's lines": ("c.tsv", 'p0\t[{"caption": "a dog", "conf": 0.9}]\n', ["a dog"]),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "captions"), CELLS.values(), ids=CELLS)
+def test_list_in_a_cell_is_several_captions(build, name, text, captions):
+  code, said, held, _ = build(name, text, "--language=en")
+  assert code == 0 and held == {"p0": [("en", caption) for caption in captions]}, said
+
+
+def test_list_without_commas_is_counted(build):
+  text = "file,captions,en\np0.jpg,['a dog' 'the dog'],a dog\n"
+  code, said, held, _ = build("c.csv", text)
+  assert code == 0 and held == english("a dog") and "lists without commas, as NumPy prints them" in said
+
+
+def test_asked_list_without_commas_is_counted(build):
+  text = "file,captions\np0.jpg,['a dog' 'the dog']\np1.jpg,['a cat']\n"
+  code, _, held, problems = build("c.csv", text, "--caption_columns=captions", "--language=en")
+  assert code == 0 and held == {"p1": [("en", "a cat")]}
+  (problem,) = (problem for problem in problems if problem["kind"] == "missing_field")
+  assert problem["what"] == "a list without commas, as NumPy prints it; write it as ['a dog', 'the dog']"
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [
+    ("c.tsv", f"index\timage\tcaption\n0\t{_BASE64}\ta dog\n"),
+    ("c.jsonl", json.dumps({"id": "0", "image": _BASE64[:76] + "\n" + _BASE64[76:], "text": "a dog"})),
+    ("c.jsonl", f'{{"id": "0", "image": "data:image/jpeg;base64,{_BASE64}", "text": "a dog"}}\n'),
+  ],
+)
+def test_pictures_in_base64_are_read(build, name, text):
+  code, said, held, _ = build(name, text, "--language=en")
+  assert code == 0 and held == {"0": [("en", "a dog")]} and _BASE64[:20] not in said
+
+
+def test_damaged_base64_is_no_picture(build):
+  text = f"index\timage\tcaption\n0\t{_BASE64}\ta dog\n1\t{_BASE64[:90]}!\ta cat\n"
+  code, said, held, problems = build("c.tsv", text, "--language=en")
+  assert code == 0 and held == {"0": [("en", "a dog")]} and "/9j/" not in said
+  assert "not_a_picture" in {problem["kind"] for problem in problems}
+
+
+def test_row_with_base64_in_place_of_names_is_refused(build):
+  code, said, _, _ = build("c.tsv", f"0\t0\ta dog\t\t{_BASE64}\n")
+  assert code == 2 and "is a row with a picture in base64, not the names of columns" in said
+  assert _BASE64[:20] not in said

@@ -14,6 +14,7 @@ the number of processes, on kills, or on timing. OUT contains the records with T
 import abc
 import collections
 import dataclasses
+import itertools
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Any, ClassVar
 
 from xmcap import languages as languages_lib
 from xmcap import processes as processes_lib
-from xmcap.corpora.building import file_names
+from xmcap.corpora.building import duplicates, file_names
 from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
@@ -44,6 +45,8 @@ class CorpusBuild(abc.ABC):
   HOMEPAGE: ClassVar[str] = "https://google.github.io/crossmodal-3600/"
   RENEWED: ClassVar[bool] = False
   """Whether an unfinished build with other options or inputs is restarted rather than refused."""
+  DUPLICATES: ClassVar[str] = "keep"
+  """What is done about identical pictures by default; a release that keeps them can refuse them, but not merge them."""
   WHAT: ClassVar[str] = "release"
   """What the parts are called in messages."""
   PAGE: ClassVar[str] = "docs/corpora.md"
@@ -142,9 +145,13 @@ def build(
 
   Raises:
     UsageError: an input is missing or of the wrong kind, or `out` contains something else.
-    XmcapError: a file of the release is damaged, it has a problem and `on_bad` is `stop`, or the disk is full.
+    XmcapError: a file of the release is damaged, it has a problem and `on_bad` is `stop`, splits share pictures and
+      `duplicates` is `refuse`, or the disk is full.
   """
   out = pathlib.Path(out)
+  options = dataclasses.replace(options, duplicates=options.duplicates or corpus.DUPLICATES)
+  if options.duplicates == "merge" != corpus.DUPLICATES:
+    raise UsageError("--duplicates=merge: the records of a release stay as they are: choose keep or refuse")
   say = progress or (lambda line: None)
   cores = processes or processes_lib.available_cores()
 
@@ -188,7 +195,8 @@ def _write(
   """Writes all splits; returns their counts, and adds those of captions to `languages`."""
   written, counts = [], {}
   # A list, so that an unreadable release is found before hours of writing.
-  for split in list(corpus.splits(work)):
+  splits = list(corpus.splits(work))
+  for split in splits:
     of_split = record_writer.write_split(
       out,
       split.name,
@@ -217,6 +225,15 @@ def _write(
       **{name: tally[name] for name in _COUNTS},
     }
     written.append(of_split)
+  pixels = itertools.chain.from_iterable(split.pixels() for split in splits)
+  shared = duplicates.count(work.folder / "splits.sqlite", pixels, work.problems)
+  if shared and work.options.duplicates == "refuse":
+    number = work.problems.counts["in_other_split"]
+    others = " or ".join(dict.fromkeys((corpus.DUPLICATES, "keep")))
+    raise XmcapError(
+      f"{number:,} pictures are in several splits (first: {shared}), and problems.jsonl lists them: remove them from "
+      f"one, or give --duplicates={others}"
+    )
   about = {"version": corpus.VERSION, "description": corpus.DESCRIPTION, "homepage": corpus.HOMEPAGE}
   record_writer.write_metadata(out, written, dataset=corpus.NAME, **about)
   return counts

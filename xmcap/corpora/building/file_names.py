@@ -123,7 +123,7 @@ BABEL_IMAGENET: Mapping[str, ReleasePart] = {
 FOLDER: Mapping[str, ReleasePart] = {
   "captions": ReleasePart(
     [],
-    ".jsonl, .csv, .tsv, .txt, .json (also compressed), .xlsx, .tar, .parquet, .arrow, or a folder of such files",
+    ".jsonl, .csv, .tsv, .txt, .json (also compressed), .xlsx, .tar, .parquet, .arrow, or a folder or several of them",
   ),
   "images": ReleasePart(
     [], "folder or archive of the pictures; default: beside the captions, or embedded", optional=True

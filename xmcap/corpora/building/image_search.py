@@ -21,6 +21,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
+from xmcap.corpora.building import key_map as key_map_lib
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
 from xmcap.data.records import Caption
@@ -33,7 +34,8 @@ from xmcap.reading.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Fou
 MAX_PROBLEMS = 200_000
 """More entries that are refused or duplicate are an error."""
 
-_MAX_MAP_LINE = 1 << 16
+# COCO's pictures by their ids: 000000000042.jpg of 2017, COCO_val2014_000000000042.jpg.
+_COCO_DIGITS, _COCO_PREFIXES = 12, ("", "COCO_train2014_", "COCO_val2014_")
 _MAX_DEPTH = 32  # folders of a path that are compared
 
 # An image has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
@@ -89,6 +91,7 @@ class Wanted:
     captions: captions known beforehand; others may come from `spill.Spilled`.
     tags: its classes; an image with tags may have no captions.
     tags_by_language: language code -> tags.
+    pixels: the hash of its pixels, if it is known.
   """
 
   key: str
@@ -99,6 +102,7 @@ class Wanted:
   captions: list[Caption] = dataclasses.field(default_factory=list)
   tags: list[str] = dataclasses.field(default_factory=list)
   tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+  pixels: str = ""
 
 
 class ImageSearch:
@@ -196,7 +200,9 @@ class ImageSearch:
       return self._by_key_map(url)
 
   def _by_key_map(self, key: str) -> bytes:
-    rows = self._database.execute("SELECT path FROM key_map WHERE key = ?", [_bytes(_canonical(key))])
+    rows = self._database.execute(
+      "SELECT path FROM key_map WHERE key = ?", [_bytes(key_map_lib.canonical(key))]
+    )
     row = rows.fetchone()
     if row is None:
       raise KeyError(key)
@@ -244,13 +250,16 @@ class ByPath(ImageSearch):
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
     """Returns the number and path of an image; None if there is none, or if it is ambiguous.
 
-    Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique; all that also in
-    another case and in Unicode's other normal form, where one image alone fits. With an `archive`, only this exact
-    path in the archive counts.
+    Tries the image that was fetched from it, if it is a URL, then this path, then ever shorter ends of it, then its
+    name without suffix, which must be unique; all that also in another case and in Unicode's other normal form, where
+    one image alone fits. A number is also an id of COCO's. With an `archive`, only this exact path in the archive
+    counts.
     """
     if archive:
       base = archives.split_suffix(path)[0]
       return self._one(f"file = ? AND {_OF_PATH}", self._places[archive], base, path)
+    if image := self.fetched(path):
+      return image
     parts = _parts(path)
     if not parts:
       return None
@@ -264,7 +273,15 @@ class ByPath(ImageSearch):
       if image := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
         return image
     named = self._two("number, path", "stem = ?", stem)
-    return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
+    named = named or self._folded_paths(ends[-1]) or self._folded_stems(stem)
+    if not named and path.isdecimal() and len(path) <= _COCO_DIGITS:
+      of_coco = [f"{prefix}{int(path):0{_COCO_DIGITS}d}" for prefix in _COCO_PREFIXES]
+      named = [row for of_id in of_coco for row in self._two("number, path", "stem = ?", of_id)]
+    return self._only(named)
+
+  def fetched(self, url: str) -> tuple[int, str] | None:
+    """Returns the number and path of the image that was fetched from a URL; None if there is none."""
+    return self._one("number = (SELECT number FROM urls WHERE url = ?)", url) if "://" in url else None
 
   def alike(self, path: str) -> list[str]:
     """Returns two images that have the last part of a path as their name, in any folder and spelling; else []."""
@@ -304,8 +321,10 @@ def _parts(path: str) -> list[str]:
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
   """Returns the files of places; a folder with .tar files at its top level stands for those files."""
   listed: list[File] = []
+  is_shards = sum(os.fspath(place).lower().endswith(".tar") for place in places) > 1
   for place in [os.path.abspath(os.fspath(place)) for place in places]:
-    kind = archives.kind_of(place)
+    is_shard = is_shards and place.lower().endswith(".tar") and os.path.isfile(place)
+    kind = SHARD if is_shard else archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []
     except OSError as error:
@@ -369,29 +388,13 @@ def _text(data: bytes) -> str:
   return data.decode("utf-8", "surrogatepass")
 
 
-def _canonical(key: str) -> str:
-  """Normalises a key of a key map: drops leading zeros of numbers."""
-  return key.lstrip("0") or "0" if key.isdecimal() and key.isascii() else key
-
-
 def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
   """Adds the rows of a key map; its file names are only looked up among the images, never opened."""
-  with open(path, "rb") as lines:
-    for number, line in enumerate(iter(functools.partial(lines.readline, _MAX_MAP_LINE), b""), 1):
-      try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-      except UnicodeDecodeError:
-        raise UsageError(f"{path}, line {number:,}: not UTF-8: save the key map as UTF-8") from None
-      if not text:
-        continue
-      key, _, file = text.partition("\t")
-      if not (key and file) or len(line) == _MAX_MAP_LINE:
-        form = f"a key, a tab and the name of a file, in less than {_MAX_MAP_LINE >> 10} KB"
-        raise UsageError(f"{path}, line {number:,}: give {form}")
-      # If a URL has two files, the first counts, as in a release that lists a URL twice.
-      insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
-      try:
-        database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(_canonical(key)), _bytes(file)))
-      except sqlite3.IntegrityError:
-        hint = "the key map has this key twice, for two files: keep one line per key"
-        raise UsageError(f"{path}, line {number:,}: {hint}") from None
+  for number, key, file in key_map_lib.rows(path):
+    # If a URL has two files, the first counts, as in a release that lists a URL twice.
+    insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
+    try:
+      database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(key), _bytes(file)))
+    except sqlite3.IntegrityError:
+      hint = "the key map has this key twice, for two files: keep one line per key"
+      raise UsageError(f"{path}, line {number:,}: {hint}") from None

@@ -10,6 +10,9 @@ from xmcap.errors import UsageError
 from xmcap.progress import Say
 from xmcap.reading import lines
 
+DUPLICATES = ("merge", "keep", "refuse")
+"""What is done about identical pictures under several keys."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -21,6 +24,7 @@ class Options:
     quality: JPEG quality of scaled images.
     shard_pictures: images per file of records.
     chunk_bytes: bytes of captions that are parsed at a time.
+    duplicates: of `DUPLICATES`; "": the default of the corpus.
   """
 
   on_bad: str = "skip"
@@ -28,10 +32,13 @@ class Options:
   quality: int = image_check.DEFAULT_QUALITY
   shard_pictures: int = 2_048
   chunk_bytes: int = lines.CHUNK_BYTES
+  duplicates: str = ""
 
   def __post_init__(self):
     if self.on_bad not in ON_BAD:
       raise UsageError(f"--on_bad={self.on_bad}: choose {' or '.join(ON_BAD)}")
+    if self.duplicates and self.duplicates not in DUPLICATES:
+      raise UsageError(f"--duplicates={self.duplicates}: choose {', '.join(DUPLICATES)}")
     least = image_check.MIN_SIDE
     if self.image_size is not None and not least <= self.image_size <= 8192:
       raise UsageError(f"--image_size={self.image_size}: give a number from {least} to 8192")

@@ -33,6 +33,10 @@ KINDS: Mapping[str, ProblemKind] = {
     "skip", "captions whose letters were replaced by question marks when the table was saved"
   ),
   "other_script": ProblemKind("use", "captions without a letter in the script of their language"),
+  "other_language": ProblemKind("use", "files and captions that show another language than is said of them"),
+  "several_lines": ProblemKind(
+    "use", "texts beside a picture with several lines, each of which is a caption"
+  ),
   "long_caption": ProblemKind("skip", "captions over 10,000 bytes"),
   "empty_caption": ProblemKind("skip", "captions without text"),
   "control_characters": ProblemKind("use", "captions with control characters, which are removed"),
@@ -46,16 +50,18 @@ KINDS: Mapping[str, ProblemKind] = {
   "empty_file": ProblemKind("skip", "empty files"),
   "not_a_picture": ProblemKind("skip", "files that are not pictures, such as a web page saved as .jpg"),
   "other_format": ProblemKind("skip", "pictures in a format that is not read, such as TIFF"),
-  "truncated": ProblemKind("skip", "truncated pictures"),
+  "truncated": ProblemKind("skip", "truncated pictures, and files of many pictures whose rest is lost"),
   "too_many_pixels": ProblemKind("skip", "pictures with too many pixels, rejected by their header"),
   "too_small": ProblemKind("skip", "pictures with a side under 8 pixels"),
   "converted": ProblemKind("use", "GIF, WebP, BMP, AVIF and HEIC, whose first frame is stored as PNG"),
   "unsafe_path": ProblemKind("skip", "archive entries whose path leads out of their folder"),
   "duplicate_picture": ProblemKind("skip", "duplicate pictures; the first is used"),
-  "renamed_key": ProblemKind("use", "pictures whose name is not a valid key, or not unique"),
-  "other_split": ProblemKind(
-    "use", "lines with another split than an earlier line of the picture, which counts"
+  "same_picture": ProblemKind(
+    "use", "pictures with the pixels of an earlier one, whose record has their captions"
   ),
+  "in_other_split": ProblemKind("use", "pictures that are in an earlier split too, under another key"),
+  "renamed_key": ProblemKind("use", "pictures whose name is not a valid key, or not unique"),
+  "other_split": ProblemKind("use", "pictures that are put in several splits, of which one counts"),
   "no_captions": ProblemKind("skip", "pictures without captions"),
   "no_class": ProblemKind("skip", "pictures without a class, from neither a folder nor a line"),
   "excluded": ProblemKind("pass", "pictures that --exclude names"),

@@ -6,10 +6,11 @@ import itertools
 import json
 import pathlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
-from xmcap.corpora.building import image_check
+from xmcap.corpora.building import duplicates, image_check
 from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.problems import Problems
@@ -61,6 +62,7 @@ class Split:
     tally: collections.Counter[str] = collections.Counter()
     languages: collections.Counter[str] = collections.Counter()
     images = self.wanted(shard)
+    pixels: list[tuple[str, str]] = []
     self._add_captions(self.places(shard), images, problems)
     for entry in images:
       tally["listed"] += 1
@@ -70,8 +72,9 @@ class Split:
       elif image:
         tally["captions"] += len(entry.captions)
         languages.update(caption.language for caption in entry.captions)
+        pixels.append((entry.key, entry.pixels or duplicates.image_hash(image)))
         yield Record(entry.key, image, entry.captions, entry.tags, entry.locale, entry.tags_by_language)
-    result = {"tally": tally, "languages": languages, "problems": problems.listed}
+    result = {"tally": tally, "languages": languages, "problems": problems.listed, "pixels": pixels}
     files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
 
   def collect(self, problems: Problems) -> tuple[collections.Counter[str], collections.Counter[str]]:
@@ -82,12 +85,21 @@ class Split:
     """
     tally: collections.Counter[str] = collections.Counter()
     languages: collections.Counter[str] = collections.Counter()
-    for shard in range(self.shards):
-      result = json.loads(_path(self.folder, self.name, shard, "result").read_bytes())
+    for result in self._results():
       tally.update(result["tally"])
       languages.update(result["languages"])
       problems.extend(result["problems"])
     return tally, languages
+
+  def pixels(self) -> Iterator[tuple[str, str, str]]:
+    """Yields the name of the split, and key and `duplicates.pixel_hash` of each record, after all shards are made."""
+    for result in self._results():
+      for key, pixels in result["pixels"]:
+        yield self.name, key, pixels
+
+  def _results(self) -> Iterator[dict[str, Any]]:
+    for shard in range(self.shards):
+      yield json.loads(_path(self.folder, self.name, shard, "result").read_bytes())
 
   def _add_captions(self, places: range, images: list[Wanted], problems: Problems) -> None:
     if self.captions is None:

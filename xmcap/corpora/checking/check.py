@@ -7,24 +7,26 @@ odd.
 
 import collections
 import dataclasses
-import io
+import itertools
 import json
 import os
 import pathlib
+import tempfile
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
 
 from xmcap import languages
 from xmcap import processes as processes_lib
-from xmcap.data import images, records
+from xmcap.corpora.building import duplicates
+from xmcap.corpora.checking.copies import SCHEMA, Copies, Identity
+from xmcap.data import image_formats, images, records
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import addresses, files, outputs
+from xmcap.files import addresses, databases, files, outputs
 from xmcap.progress import Say
 from xmcap.terminal import shown
 
@@ -34,6 +36,9 @@ KINDS: Mapping[str, str] = {
   "invalid": "records that do not follow the layout",
   "broken_picture": "pictures that cannot be decoded",
   "repeated_key": "keys that another record has too",
+  "in_other_split": "pictures whose pixels an earlier split has too",
+  "like_other_split": "pictures that look like one of an earlier split, which may be the same: compare some",
+  "repeated_picture": "pictures whose pixels an earlier record of the split has too",
   "unknown_tag": "tags that are not in tags.txt",
   "no_captions": "pictures without captions",
   "empty_caption": "captions without a letter, digit or symbol",
@@ -166,20 +171,31 @@ def check(
   out = pathlib.Path(out or directory)
   if max_characters < 1:
     raise UsageError(f"max_characters={max_characters}: give a limit of at least 1")
-  # Without a corpus, opening the split "train" raises the error.
-  sources = [RecordSource(directory, name) for name in splits or records.splits(directory) or ["train"]]
+  # `train` first, because the others should not have its pictures; without a corpus, it raises the error.
+  names = splits or sorted(records.splits(directory), key=lambda name: (name != "train", name)) or ["train"]
+  sources = [RecordSource(directory, name) for name in names]
   has_tags = addresses.is_file(addresses.join(directory, "tags.txt"))
   tags = frozenset(records.read_tags(directory)) if has_tags else None
   files.make_folder(out)
   findings = []
-  with outputs.together(out):
-    with files.whole(out / "check.jsonl") as lines:
+  with (
+    outputs.together(out),
+    tempfile.TemporaryDirectory(prefix=".check-", suffix=".incomplete", dir=out) as folder,
+  ):
+    with (
+      files.whole(out / "check.jsonl") as lines,
+      databases.writing(pathlib.Path(folder, "pictures.sqlite"), SCHEMA) as database,
+    ):
+      copies = Copies(database, say)
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
         noun = f"{source.split}: records checked"
         chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=noun, **options)
-        findings.append(_collected(source, chunks, lines))
-        for find in _wrong_indexes(source, processes):
+        findings.append(_collected(source, chunks, lines, copies))
+        alike = (
+          Find(source.split, index, key, "like_other_split", what) for index, key, what in copies.alike()
+        )
+        for find in itertools.chain(alike, _wrong_indexes(source, processes)):
           findings[-1].add(find)
           lines.write(_line(find))
     about = {
@@ -192,15 +208,17 @@ def check(
 
 
 def _collected(
-  source: RecordSource, chunks: Iterator[tuple[SplitFindings, list[Find], list[str]]], lines: BinaryIO
+  source: RecordSource,
+  chunks: Iterator[tuple[SplitFindings, list[Find], list[Identity]]],
+  lines: BinaryIO,
+  copies: Copies,
 ) -> SplitFindings:
   """Sums up the chunks of a split, and writes their findings."""
   total = SplitFindings(source.split)
-  first: dict[str, int] = {}
-  for part, finds, keys in chunks:
-    for index, key in enumerate(keys, total.pictures):
-      if key and (earlier := first.setdefault(key, index)) != index:
-        finds.append(Find(source.split, index, key, "repeated_key", f"record {earlier:,} has the same key"))
+  copies.begin(source)
+  for part, finds, identities in chunks:
+    for index, identity in enumerate(identities, total.pictures):
+      finds += [Find(source.split, index, identity.key, kind, what) for kind, what in copies.add(identity)]
     finds.sort(key=lambda find: find.index)
     total.bad += len({find.index for find in finds if find.kind in ERRORS})
     for find in finds:
@@ -231,24 +249,25 @@ def _wrong_indexes(source: RecordSource, processes: int | None) -> Iterator[Find
 
 def _check_records(
   source: RecordSource, indices: range, tags: frozenset[str] | None, max_characters: int
-) -> tuple[SplitFindings, list[Find], list[str]]:
-  """Checks the records at some indices, in any process; returns totals, findings, and keys ("" if damaged)."""
+) -> tuple[SplitFindings, list[Find], list[Identity]]:
+  """Checks the records at some indices, in any process; returns totals, findings, and identities."""
   totals = SplitFindings(source.split, len(indices))
   finds: list[Find] = []
-  keys: list[str] = []
+  identities: list[Identity] = []
   texts: Texts = {}
   for start in range(0, len(indices), _READ_AT_ONCE):
     for index, record in _read(source, indices[start : start + _READ_AT_ONCE]):
       if isinstance(record, XmcapError):
         finds.append(Find(source.split, index, "", "damaged", str(record)))
-        keys.append("")
+        identities.append(Identity())
         continue
-      keys.append(record.key)
       totals.captions += len(record.captions)
       totals.bytes += len(record.image)
+      in_picture, identity = _in_picture(record, totals)
+      identities.append(identity)
       problems = [
         *_in_record(record),
-        *_in_picture(record, totals),
+        *in_picture,
         *(("unknown_tag", tag, "") for tag in record.tags if tags is not None and tag not in tags),
         *_in_captions(record.captions, max_characters),
       ]
@@ -260,7 +279,7 @@ def _check_records(
         if text.strip() and languages.is_known(language):
           texts.setdefault(language, []).append((index, record.key, text))
   finds += _wrong_scripts(texts, source.split)
-  return totals, finds, keys
+  return totals, finds, identities
 
 
 def _read(source: RecordSource, indices: Sequence[int]) -> Iterator[tuple[int, Record | XmcapError]]:
@@ -284,16 +303,18 @@ def _in_record(record: Record) -> Iterator[Problem]:
     yield "invalid", str(error), ""
 
 
-def _in_picture(record: Record, totals: SplitFindings) -> Iterator[Problem]:
+def _in_picture(record: Record, totals: SplitFindings) -> tuple[list[Problem], Identity]:
+  """Returns the problems of an image, and its identity."""
   try:
-    height, width, _ = images.decode(record.image, record.key).shape
+    pixels = images.decode(record.image, record.key)
   except XmcapError as error:
-    yield "broken_picture", str(error), ""
-    return
-  with Image.open(io.BytesIO(record.image)) as image:
+    return [("broken_picture", str(error), "")], Identity(record.key)
+  with image_formats.opened(record.image) as image:
     totals.formats[image.format] += 1
+  height, width, _ = pixels.shape
   smallest, largest = totals.sides if any(totals.sides) else (height, height)
   totals.sides = min(smallest, height, width), max(largest, height, width)
+  return [], Identity(record.key, duplicates.pixel_hash(pixels), duplicates.look(pixels))
 
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:

@@ -1,7 +1,6 @@
 """Collects examples as the model sees them, from a stream, for a contact sheet (show_page.py)."""
 
 import dataclasses
-import io
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from PIL import Image
 
 from xmcap import configuration
 from xmcap import languages as languages_lib
-from xmcap.data import images, records, registry
+from xmcap.data import image_formats, images, records, registry
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
@@ -128,7 +127,7 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
   for record, pixels, prompts, targets in zip(
     drawn, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True
   ):
-    with Image.open(io.BytesIO(record.image)) as image:
+    with image_formats.opened(record.image) as image:
       size = image.size
     published = Image.fromarray(images.decode(record.image, record.key, at_least=_PUBLISHED_SIDE))
     published.thumbnail((_PUBLISHED_SIDE, _PUBLISHED_SIDE))

@@ -21,13 +21,22 @@ from xmcap.reading import archives
 
 def is_beside(root: pathlib.Path) -> bool:
   """Whether a folder has an image with a text of the same name, at any depth."""
+  texts = {f".{text}" for text in text_of.SUFFIXES}
+  return any(suffix.lower() in texts for suffix in _suffixes_beside(root))
+
+
+def other_suffixes(root: pathlib.Path) -> list[str]:
+  """Returns the suffixes of files with an image's name that are no texts for `read`, such as `.prompt`."""
+  return sorted(set(_suffixes_beside(root)))
+
+
+def _suffixes_beside(root: pathlib.Path) -> Iterator[str]:
   for _, names in _folders(root):
-    parts = {archives.split_suffix(name) for name in names}
-    if any(
-      (stem, f".{plain}") in parts for stem, suffix in parts if _is_picture(suffix) for plain in text_of.PLAIN
-    ):
-      return True
-  return False
+    parts = [os.path.splitext(name) for name in names]
+    images = {stem for stem, suffix in parts if _is_picture(suffix.lower())}
+    yield from (
+      suffix for stem, suffix in parts if stem in images and not _is_picture(suffix.lower()) and suffix
+    )
 
 
 def read(

@@ -1,21 +1,23 @@
-"""Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their images go into one tar file."""
+"""Reads rows of tables: Parquet, Hugging Face's Arrow, and texts; images in their cells go into one tar file."""
 
+import base64
 import functools
 import json
 import pathlib
 import posixpath
 import re
-import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
 from xmcap.corpora.building.problems import Problems
-from xmcap.corpora.folder import fields, split_choice
+from xmcap.corpora.folder import fields, split_choice, text_files
 from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.table import FILE_LANGUAGE, ColumnNames, Placed, TableRoles
-from xmcap.reading import arrow_files, ids
+from xmcap.corpora.folder.table import FILE_LANGUAGE, ColumnNames, Placed, SourceFile, TableRoles
+from xmcap.errors import DamagedError
+from xmcap.reading import arrow_files
+from xmcap.reading import columns as column_names
 from xmcap.reading.packed import Packed
 
 SUFFIXES = (".parquet", ".arrow")
@@ -24,59 +26,63 @@ _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
 
 def read(
-  paths: Mapping[pathlib.Path, str],
-  columns: ColumnNames,
-  source: str,
-  problems: Problems,
-  packed: tarfile.TarFile,
+  files: Sequence[SourceFile], columns: ColumnNames, source: str, problems: Problems, packed: Packed
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of files; adds their embedded images to `packed`, as the row's `image`.
 
-  `paths` maps each file to its path relative to the common folder, for messages and for images beside the file.
-  If each file is named by its language, such as `th-00000-of-00001.parquet`, and no column says it, that is the
-  language of its captions, and the images of a key are one.
+  If the names of the files say the language, the images of a key are one. Of several files, a damaged one costs its own
+  rows, and is a problem.
 
-  UsageError if pyarrow is missing, a file is damaged, its images take far more room than the file, or the images of
-  a key in several languages differ.
+  UsageError if pyarrow is missing, the only file is damaged, its images take far more room than the file, or the images
+  of a key in several languages differ.
   """
-  codes = {path: ids.language_of_name(path) or "" for path in paths}
-  is_said = columns.language or columns.default_language or any("=" in name for name in columns.captions)
-  if is_said or not all(codes.values()):
-    codes = {}
-  ids.check_parts(codes)
-  table, placed = recognise(_placed(paths, codes), columns, source, keyed=True)
-  return table, _packed(placed, table, problems, Packed(packed, paths), table.language == FILE_LANGUAGE)
+  table, placed = recognise(_placed(files, problems), columns, source)
+  return table, _packed(placed, table, problems, packed, table.language == FILE_LANGUAGE)
 
 
-def _placed(paths: Mapping[pathlib.Path, str], codes: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
-  for place, (path, known_as) in enumerate(paths.items()):
-    origin = posixpath.dirname(known_as), _split_of(path, known_as)
-    of_file = {FILE_LANGUAGE: codes[path]} if codes else {}
-    for number, (metadata, values) in enumerate(arrow_files.rows(path)):
-      where = f"{known_as}, row {number:,}"
-      labelled = _with_labels(metadata, values) | of_file
-      yield Placed(where, labelled, (f"{place:05d}-{number:09d}", *origin))
+def _placed(files: Sequence[SourceFile], problems: Problems) -> Iterator[Placed]:
+  for place, file in enumerate(files):
+    is_text = file.path.suffix.lower() not in SUFFIXES
+    folder, split = posixpath.dirname(file.name), _split_of(file.path, file.name)
+    if is_text:  # the names of several texts may name splits
+      split = file.name if len(files) > 1 else ""
+    try:
+      for number, row in enumerate(text_files.read(file, problems) if is_text else _rows(file)):
+        row.fields.update(file.fields)
+        yield Placed(row.where, row.fields, (place, number, folder, split))
+    except DamagedError as error:
+      if len(files) == 1:
+        raise
+      problems.add("truncated", file.name, f"the rest of the file is lost: {error}")
+
+
+def _rows(file: SourceFile) -> Iterator[Placed]:
+  for number, (metadata, values) in enumerate(arrow_files.rows(file.path)):
+    yield Placed(f"{file.name}, row {number:,}", _with_labels(metadata, values))
 
 
 def _packed(
   placed: Iterator[Placed], table: TableRoles, problems: Problems, packed: Packed, is_shared: bool
 ) -> Iterator[RecordFields]:
-  for where, values, (name, folder, split) in placed:
+  for where, values, (place, number, folder, split) in placed:
     cell = values.get(table.image)
     data, named = _picture(cell)
+    name = f"{place:05d}-{number:09d}" if data else ""
     key = values.get(table.key) if table.key else None
     own = str(key) if isinstance(key, int | str) and key != "" else named
     if data and is_shared and own:
       name = packed.once(own, name, data, where)
     elif data:
-      packed.add(name, data, where)
-    beside = named and posixpath.join(folder, named)
+      name = packed.add(name, data, where)
+    # Relative to its own file of captions, which comes before others.
+    beside = named if "://" in named else named and posixpath.join(folder, named)
     # Several images are left as they are, to be refused with their number.
-    image = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
-    row = fields.parse({**values, table.image: image}, where, table, problems)
+    values[table.image] = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
+    row = fields.parse(values, where, table, problems)
     if row is not None:
       row.key = own if data else ""
-      row.split = row.split or split
+      row.file = split
+      row.names += [named] if named else []
       yield row
 
 
@@ -152,4 +158,9 @@ def _picture(value: Any) -> tuple[bytes, str]:
   data, named = value, value
   if isinstance(value, dict):
     data, named = value.get("bytes"), value.get("path")
+  if isinstance(data, str) and column_names.is_base64(data):
+    try:
+      data, named = base64.b64decode("".join(data.rpartition(",")[2].split()), validate=True), ""
+    except ValueError:
+      data, named = b"?", ""  # no picture, and so a counted problem
   return data if isinstance(data, bytes) else b"", fields.one(named)

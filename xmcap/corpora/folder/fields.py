@@ -10,7 +10,7 @@ from xmcap import languages
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.table import LANGUAGES, ColumnRole, TableRoles
+from xmcap.corpora.folder.table import LANGUAGES, PICTURES, ColumnRole, TableRoles
 from xmcap.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
@@ -31,6 +31,9 @@ class RecordFields:
     where: place of the line, for messages.
     archive: the tar file that contains the image, if known.
     key: its key in the records; "": the name of its file.
+    split: the cell of the column with the split.
+    file: file of the line, relative to the source, if its name or folder may name the split.
+    names: other names of the image, such as its URL: images that share one, and all bytes, are the same.
   """
 
   image: str
@@ -40,6 +43,8 @@ class RecordFields:
   locale: str = ""
   archive: str = ""
   key: str = ""
+  file: str = ""
+  names: list[str] = dataclasses.field(default_factory=list)
 
 
 def parse(
@@ -73,7 +78,10 @@ def parse(
     captions = [
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
-  return RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  row = RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  others = (value for name, value in fields.items() if name != table.image and name.lower() in PICTURES)
+  row.names = [str(value) for value in others if isinstance(value, str | int) and value != ""]
+  return row
 
 
 def one(image: Any) -> str:
@@ -92,10 +100,12 @@ def _captions(
 ) -> Iterator[Caption]:
   """Yields the usable captions of a column."""
   of_row = fields.get(table.language) if table.language else None
-  for text, own in _texts(fields[column.name], where, problems):
-    language = own or column.language or of_row or table.asked.default_language
+  texts = list(_texts(fields[column.name], where, problems))
+  of_texts = of_row if isinstance(of_row, list) and len(of_row) == len(texts) else [of_row] * len(texts)
+  for (text, own), of_text in zip(texts, of_texts, strict=True):
+    language = own or column.language or of_text or table.asked.default_language
     if not language and not table.language:
-      hint = "give --language=CODE or --language_column=NAME"
+      hint = "give --language=CODE, --language_column=NAME, or --caption_columns=LANGUAGE=NAME"
       raise UsageError(f"{where}: the language of '{shown(column.name)}' is unknown: {hint}")
     code = _code(language) if isinstance(language, str) else None
     if not language:
@@ -122,6 +132,14 @@ def _code(written: str) -> str | None:
 
 def _texts(value: Any, where: str, problems: Problems) -> Iterator[tuple[Any, str]]:
   """Yields (unchecked caption, language); the language is "" if unknown."""
+  try:
+    value = kinds.unpacked(value)
+  except UsageError as error:
+    problems.add("missing_field", where, str(error).removeprefix(": "))
+    return
+  if kinds.are_pairs(value):
+    yield from ((text, language) for language, text in value)
+    return
   if kinds.is_turns(value):
     answers = list(_answers(value))
     if len(answers) == 1:
@@ -130,8 +148,7 @@ def _texts(value: Any, where: str, problems: Problems) -> Iterator[tuple[Any, st
       problems.add("several_answers", where, f"{len(answers)} answers of the model; one is a caption")
     return
   if isinstance(value, Mapping):
-    column = next((name for name in kinds.TEXTS if name in value), None)
-    if column is not None:
+    if column := kinds.text_member(value):
       text = value[column]
       language = next((value[name] for name in LANGUAGES if isinstance(value.get(name), str | list)), "")
       if isinstance(language, str):

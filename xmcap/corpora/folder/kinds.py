@@ -1,7 +1,9 @@
 """What the values of a column are: words, or addresses, numbers, identifiers, names of files and the like."""
 
+import ast
 import collections
 import dataclasses
+import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -9,15 +11,18 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.corpora.folder import split_choice
-from xmcap.reading import archives, image_formats
+from xmcap.errors import UsageError
+from xmcap.reading import archives, columns, image_formats, layouts
 
 WORDS = "words"
 LOST = "question marks"
 """Texts whose letters another program lost when it saved them: `???? ??`."""
 SAVE_AGAIN = "another program lost their letters when it saved them: save the table as `CSV UTF-8`"
 
+ADDRESSES = "addresses"
 EMBEDDED = "pictures"
 PICTURE_FILES = "names of pictures"
+SPLITS = "names of splits"
 _NOTHING = ("", "-", "nan", "none", "null", "n/a", "na", "<na>")
 _FLAGS = ("true", "false", "yes", "no")
 _ADDRESS = re.compile(
@@ -30,10 +35,12 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\b.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}\b.*", re.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)e[+-]?\d+|[+-]?inf(inity)?", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
+_CODE = re.compile(r"[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}")
 _MOST_TOKENS = 20  # of a text are looked at
 _LONGEST_WORD = 30
 _OF_A_TEXT = 400  # characters that are looked at
+_LONGEST_CELL = 1 << 20
 _IN_A_LIST = 5  # texts of a list that are looked at
 
 
@@ -42,6 +49,8 @@ def kind_of(text: str) -> str:
   text = text.strip()[:_OF_A_TEXT]
   if text.lower() in _NOTHING:
     return ""
+  if columns.is_base64(text):
+    return EMBEDDED
   if text[0] + text[-1] in ("{}", "[]") or text.startswith("<?xml"):
     return "structures"
   if not any(map(str.isalpha, text)):
@@ -59,7 +68,7 @@ def kind_of(text: str) -> str:
   if _DATE.fullmatch(text):
     return "numbers"
   # Several addresses or numbers in a cell, but not two short words that are also codes.
-  return min(kinds) if kinds <= {"addresses", "numbers", "names of files", "identifiers"} else WORDS
+  return min(kinds) if kinds <= {ADDRESSES, "numbers", "names of files", "identifiers"} else WORDS
 
 
 def is_phrase(text: str) -> bool:
@@ -74,14 +83,14 @@ def _of_token(token: str) -> str:
   if not any(map(str.isalpha, token)) or _NUMBER.fullmatch(token):
     return "numbers"
   if _ADDRESS.fullmatch(token) or _HOST.fullmatch(token):
-    return "addresses"
+    return ADDRESSES
   if not token.isascii():
     return WORDS
   if _FILE.fullmatch(token):
     return "names of files"
   lower = token.lower()
   if split_choice.is_name(lower):
-    return "names of splits"
+    return SPLITS
   if lower in _FLAGS:
     return "yes or no"
   if len(token) <= 3 and (lower in languages.LANGUAGES or lower in languages.WIDE):
@@ -104,6 +113,7 @@ class ColumnProfile:
     by_language: whether values are objects with a key per language.
     released: whether values are as in XM3600's release, {"caption": [...]}.
     turns: whether values are turns of a conversation.
+    member: where objects have their text, if that is no usual name.
   """
 
   kinds: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
@@ -114,6 +124,7 @@ class ColumnProfile:
   by_language: bool = False
   released: bool = False
   turns: bool = False
+  member: str = ""
 
   @property
   def count(self) -> int:
@@ -151,19 +162,32 @@ class ColumnProfile:
     elif isinstance(value, int | float):
       self.kinds["numbers"] += 1
     elif isinstance(value, str):
-      self._add_text(value)
+      self._add_cell(value)
     elif isinstance(value, list | tuple):
       self.turns = self.turns or is_turns(value)
+      self.by_language = self.by_language or are_pairs(value)
       for item in value[:_IN_A_LIST]:
-        self.add(item)
+        self.add(item[1] if self.by_language and are_pairs([item]) else item)
     elif isinstance(value, Mapping):
       self._add_object(value)
 
+  def _add_cell(self, cell: str) -> None:
+    try:
+      value = unpacked(cell)
+    except UsageError:
+      self.kinds["lists without commas, as NumPy prints them"] += 1
+      return
+    if value is cell:
+      self._add_text(cell)
+    else:
+      self.add(value)
+
   def _add_object(self, value: Mapping[str, Any]) -> None:
     self.released = self.released or isinstance(value.get("caption"), list)
-    text = next((value[name] for name in TEXTS if name in value), None)
-    if text is not None:
-      self.add(text)
+    if name := text_member(value):
+      self.member = self.member or (name if name not in _TEXTS else "")
+      self.by_language = self.by_language or any(language in value for language in columns.LANGUAGES)
+      self.add(value[name])
       return
     coded = {name: of_name for name, of_name in value.items() if languages.named(str(name))}
     self.by_language = self.by_language or bool(coded)
@@ -187,8 +211,52 @@ class ColumnProfile:
       self.names.append(archives.split_suffix(posixpath.basename(text.strip().replace("\\", "/")))[0])
 
 
-TEXTS = ("caption", "text", "raw", "translation")
-"""Where an object of a list of captions has its text."""
+_TEXTS = ("caption", "text", "raw", "translation")
+
+
+def text_member(value: Mapping[str, Any]) -> str:
+  """Returns where an object of a list of captions has its text; "" if it has none.
+
+  Beside a language that may also be the first name that begins with `caption`, as in WIT.
+  """
+  if name := next((name for name in _TEXTS if name in value), ""):
+    return name
+  has_language = any(language in value for language in columns.LANGUAGES)
+  return next((name for name in value if name.startswith("caption")), "") if has_language else ""
+
+
+def are_pairs(value: Any) -> bool:
+  """Whether a value is a list of captions with their languages: [[code, text], ...], as in laion-coco-nllb."""
+  return (
+    isinstance(value, list)
+    and bool(value)
+    and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value)
+    and all(isinstance(text, str) for pair in value for text in pair)
+    and all(_CODE.fullmatch(code) for code, _ in value)
+    and any(languages.canonical(code) for code, _ in value)
+  )
+
+
+def unpacked(cell: Any) -> Any:
+  """Returns the list of texts, or the object or list of these, that a cell holds as Python or JSON writes it.
+
+  Other values are returned as they are. UsageError for a list without commas, as NumPy prints it.
+  """
+  if not isinstance(cell, str) or cell[:1] not in ("[", "{"):
+    return cell
+  if (texts := layouts.listed(cell, "")) is not cell:
+    return texts
+  text = cell.strip()
+  if text[-1] not in "]}" or len(text) > _LONGEST_CELL:
+    return cell
+  for parse in (json.loads, ast.literal_eval):  # literals only: they run no code
+    try:
+      value = parse(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+      continue
+    is_useful = value == [] or are_pairs(value)
+    return value if is_useful or isinstance(value[0] if isinstance(value, list) else value, Mapping) else cell
+  return cell
 
 
 def is_embedded(value: Any) -> bool:

@@ -9,17 +9,22 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
+from xmcap.corpora.folder.split_choice import COLUMNS
 from xmcap.corpora.folder.table import (
+  ADDRESS,
+  ADDRESSES,
+  BESIDE,
   CAPTION,
   CAPTIONS,
+  FILE_LANGUAGE,
   KEY,
   KEYS,
   LANGUAGE,
   LANGUAGES,
   MOST_COLUMNS,
+  OBJECTS,
   OFTEN_OTHER,
   PICTURE,
   PICTURES,
@@ -34,6 +39,7 @@ from xmcap.corpora.folder.table import (
   other,
 )
 from xmcap.errors import UsageError
+from xmcap.reading import programs
 from xmcap.reading.columns import NUMBERED
 from xmcap.terminal import shown
 
@@ -42,7 +48,7 @@ _SAMPLE_BYTES = 8 << 20  # embedded images are large
 
 
 def recognise(
-  rows: Iterable[Placed], columns: ColumnNames, source: str, *, image: str = "", keyed: bool = False
+  rows: Iterable[Placed], columns: ColumnNames, source: str, *, image: str = ""
 ) -> tuple[TableRoles, Iterator[Placed]]:
   """Reads a sample of rows and decides; returns the table and all rows, from the first.
 
@@ -53,7 +59,6 @@ def recognise(
     columns: what the user asked for.
     source: name of the source, for messages.
     image: the column with the image where the format says it (WebDataset).
-    keyed: whether a column may give the keys of embedded images.
 
   Raises:
     UsageError: an asked column does not exist, several columns have images, or one with captions has lost its
@@ -72,7 +77,7 @@ def recognise(
     for name, value in itertools.islice(row.fields.items(), MOST_COLUMNS):
       profiles.setdefault(name, ColumnProfile()).add(value)
   where = sample[0].where if sample else source
-  return decide(profiles, columns, source, where, image=image, keyed=keyed), itertools.chain(sample, rows)
+  return decide(profiles, columns, source, where, image=image), itertools.chain(sample, rows)
 
 
 def decide(
@@ -82,7 +87,6 @@ def decide(
   where: str = "",
   *,
   image: str = "",
-  keyed: bool = False,
 ) -> TableRoles:
   """Returns the table for columns of these names and values, as `recognise`; `where`: place of the first row."""
   roles: dict[str, ColumnRole] = {}
@@ -91,6 +95,8 @@ def decide(
   split = named.asked(columns.split)
   if split:
     roles[split] = ColumnRole(split, SPLIT, why="--splits=column:")
+  elif split := next((name for name in named.usual(COLUMNS) if profiles[name].most == kinds.SPLITS), ""):
+    roles[split] = ColumnRole(split, SPLIT, why=f"usual name, {kinds.SPLITS}")
   image = image or named.asked(columns.image)
   why = "--image_column" if columns.image else "the sample's picture"
   if not image and profiles:
@@ -101,14 +107,20 @@ def decide(
   why = "--language_column" if language else "usual name"
   language = language or next((name for name in named.usual(LANGUAGES) if name not in roles), "")
   if columns.captions:
-    for element in columns.captions:
-      code, name = _asked_caption(element, named)
+    for asked, code in columns.by_caption.items():
+      name = named.asked(asked)
       roles[name] = ColumnRole(name, CAPTION, code, "--caption_columns")
   else:
     roles |= _captions(profiles, named, roles, language, columns.default_language)
+  why = "by which each file is named" if language == FILE_LANGUAGE else why
   if language and language not in roles:
     roles[language] = ColumnRole(language, LANGUAGE, why=why)
-  if keyed and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
+  is_embedded = image in profiles and profiles[image].kinds[kinds.EMBEDDED] > 0
+  of_addresses = [name for name in named.usual(ADDRESSES) if profiles[name].most == kinds.ADDRESSES]
+  if not is_embedded and of_addresses and image not in of_addresses and of_addresses[0] not in roles:
+    why = "usual name, of pictures that are not found by name"
+    roles[of_addresses[0]] = ColumnRole(of_addresses[0], ADDRESS, why=why)
+  if is_embedded and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
     roles[key] = ColumnRole(key, KEY, why="usual name")
   lost = [
     name
@@ -177,15 +189,6 @@ def _are_alike(names: Sequence[str], profiles: Mapping[str, ColumnProfile]) -> b
   return all(profiles[name].names and profiles[name].names == profiles[names[0]].names for name in names)
 
 
-def _asked_caption(element: str, named: _Names) -> tuple[str, str]:
-  """Returns code and column of an element of --caption_columns; the code is "" if nothing says the language."""
-  written, equals, name = element.partition("=")
-  if not equals:
-    return language_in(element) or languages.canonical(element) or "", named.asked(element)
-  language = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
-  return language, named.asked(name)
-
-
 def _captions(
   profiles: Mapping[str, ColumnProfile],
   named: _Names,
@@ -195,16 +198,22 @@ def _captions(
 ) -> dict[str, ColumnRole]:
   """Returns the columns with captions by their usual names and by languages."""
   free = {name: profile for name, profile in profiles.items() if name not in roles and name != language}
+  for program in programs.PROGRAMS:
+    if isinstance(program.references, tuple) and program.fields <= profiles.keys():
+      return {
+        name: ColumnRole(name, CAPTION, code, program.whose)
+        for name, code in program.references
+        if name in free
+      }
   chosen: dict[str, ColumnRole] = {}
-  # `comment` is Flickr30k's; elsewhere it may be anybody's remark.
-  usual = (*CAPTIONS, "comment") if named.usual(("comment_number",)) else CAPTIONS
+  usual = [*CAPTIONS, *(caption for caption, beside in BESIDE.items() if named.usual((beside,)))]
   for name in named.usual(usual):
     profile = free.get(name)
     if profile is None or not (
       profile.turns or (name.lower() not in TURNS and (profile.are_words or not profile.count))
     ):
       continue
-    says = "each by its language" if profile.by_language else f"language in '{language}'" if language else ""
+    says = OBJECTS if profile.by_language else f"language in '{language}'" if language else ""
     says = says or (f"--language={default}" if default else "")
     chosen[name] = ColumnRole(
       name,
@@ -215,7 +224,12 @@ def _captions(
   if not chosen:
     numbered = [name for name, profile in free.items() if NUMBERED.fullmatch(name) and profile.are_words]
     chosen = {name: ColumnRole(name, CAPTION, why="numbered") for name in numbered}
-  if chosen and language:
+  if not chosen:
+    lists = [name for name, profile in free.items() if profile.by_language and profile.are_words]
+    for name in lists:
+      member = f", its {profiles[name].member}" if profiles[name].member else ""
+      chosen[name] = ColumnRole(name, CAPTION, why=f"{OBJECTS}{member}")
+  if chosen and language not in ("", FILE_LANGUAGE):
     return chosen
   of_languages = {name: profile for name, profile in free.items() if name not in chosen and language_in(name)}
   sure: list[ColumnRole] = []

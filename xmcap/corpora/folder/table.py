@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import pathlib
 import posixpath
 import re
 import shlex
@@ -12,39 +13,45 @@ from xmcap import languages
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
 from xmcap.reading import columns
+from xmcap.reading.columns import ColumnNames, bare_of, language_in
 from xmcap.terminal import shown
 
 PICTURE, KEY, CAPTION, LANGUAGE, SPLIT, IGNORED = "picture", "key", "caption", "language", "split", "ignored"
+ADDRESS = "address"
 
 PICTURES = (
-  "image", "image_path", "file_name", "filename", "file", "path", "filepath", "file_path", "img", "img_path", "fname",
-  "image_name", "image_file", "image_file_name", "file_names", "images", "photo", "photos", "picture", "pictures",
-  *map(str.lower, columns.KEYS), "id", "image_url", "img_url", "url",
+  *columns.FILE_NAMES, "file_names", "images", "photos", "pictures", *map(str.lower, columns.KEYS), "id",
+  "image_url", "image_urls", "img_url", "url",
 )  # fmt: skip
 """Usual names of the column with the image or its name; of several the first counts."""
+
+ADDRESSES = PICTURES[-4:]
+"""Usual names of the column with the URL of the image, which finds what img2dataset fetched."""
 
 TURNS = ("conversations", "messages")
 """Usual names of columns with conversations, which may hold one caption."""
 
 CAPTIONS = (
-  *("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation"),
-  *("caption_str", "sentences_raw", "annotations_captions"),
-  *TURNS,
-)
+  "caption", "captions", *columns.TEXTS, "sentences", "sentences_raw", "annotations_captions", *columns.OUTPUTS, *TURNS,
+)  # fmt: skip
+"""Usual names of columns with captions; of several the first counts."""
+BESIDE = {"comment": "comment_number", "raw": "sentids"}
+"""Names of columns with captions that are usual only beside another: those of the two tables of Flickr30k."""
+
 FILE_LANGUAGE = "the file's name"
 """In the place of a column: the language in the name of each file."""
 LANGUAGES = (*columns.LANGUAGES, FILE_LANGUAGE)
-KEYS = (*map(str.lower, columns.KEYS), "__key__", "id")
+KEYS = (*map(str.lower, columns.KEYS), "__key__", "id", "index")
 
-_PREFIX = re.compile(
-  r"^(captions?|texts?|descriptions?)[ _:/.-]+|[ _:/.-]+(captions?|texts?|descriptions?)$", re.IGNORECASE
-)
-_COPY = re.compile(r"[_/](tokenized|lowercase)$")
+_COPY = re.compile(r"[_/](tokenized|lowercase)$|^(reference_strs|reference_tokens|caption_tokens)$")
 OFTEN_OTHER = ("id", "no", "in")
 """Codes that as a header are more often an identifier, a number or a word than a language."""
 
 MOST_COLUMNS = 10_000
 """Fields of JSON beyond so many are ignored."""
+
+OBJECTS = "each by its language"
+"""Why a column is one of captions if its cells say the languages."""
 
 _WIDTH = 100  # of a printed line
 
@@ -58,19 +65,25 @@ class Placed(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class ColumnNames:
-  """Names of columns that the user asked for; "" and () mean the usual names.
+class SourceFile:
+  """A file of captions, or a folder with texts beside its images.
 
   Attributes:
-    captions: columns with captions, `NAME`, or `LANGUAGE=NAME` for a column in one language.
-    default_language: language of captions that do not name one.
+    path: the file.
+    name: its path below the folder of all files, for messages, and for images beside it.
+    language: the language that its name says; "": none, or the user says another.
+    lists: the lists of pictures among the files, which the lines of texts without keys follow.
   """
 
-  image: str = ""
-  captions: tuple[str, ...] = ()
+  path: pathlib.Path
+  name: str
   language: str = ""
-  split: str = ""
-  default_language: str = ""
+  lists: tuple[pathlib.Path, ...] = ()
+
+  @property
+  def fields(self) -> Mapping[str, str]:
+    """The field with the language of the name, which every row of the file has."""
+    return {FILE_LANGUAGE: self.language} if self.language else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +92,7 @@ class ColumnRole:
 
   Attributes:
     name: its name in the source.
-    role: PICTURE, KEY, CAPTION, LANGUAGE, SPLIT or IGNORED.
+    role: PICTURE, ADDRESS, KEY, CAPTION, LANGUAGE, SPLIT or IGNORED.
     language: code of its captions; "": the row says it.
     why: the reason, for the user.
     missed: whether it looks like captions and is ignored.
@@ -101,15 +114,15 @@ class TableRoles:
     source: the name of the source, for messages.
     asked: what the user asked for.
     columns: the columns of the sample, in their order.
-    image, split, language, key: names of the columns of these roles, or "".
+    image, address, split, language, key: names of the columns of these roles, or "".
   """
 
   def __init__(self, source: str, asked: ColumnNames, columns: Iterable[ColumnRole]):
     self.source, self.asked = source, asked
     self.columns = {column.name: column for column in columns}
-    self.image, self.split, self.language, self.key = (
+    self.image, self.address, self.split, self.language, self.key = (
       next((column.name for column in self.columns.values() if column.role == role), "")
-      for role in (PICTURE, SPLIT, LANGUAGE, KEY)
+      for role in (PICTURE, ADDRESS, SPLIT, LANGUAGE, KEY)
     )
 
   @property
@@ -163,7 +176,7 @@ class TableRoles:
     says_language = self.language or self.asked.default_language
     elements = [
       column.name
-      if says_language and not column.language
+      if not column.language and (says_language or OBJECTS in column.why)
       else f"{column.language or 'LANGUAGE'}={column.name}"
       for column in (*self.captions, *self.missed)
     ]
@@ -204,15 +217,9 @@ def of_language(name: str, profile: ColumnProfile, others: Sequence[ColumnRole])
   return ColumnRole(name, CAPTION, language, why)
 
 
-def language_in(name: str) -> str:
-  """Returns the language in the name of a column: `th` for `th`, `caption_th`, `Thai` and `Thai caption`; else ""."""
-  bare = _PREFIX.sub("", str(name).strip())
-  return languages.named(str(name)) or (languages.named(bare) if bare else "") or ""
-
-
 def other(name: str, profile: ColumnProfile, chosen: bool = False) -> ColumnRole:
   """Returns a column that is ignored; `chosen` if the user listed the columns with captions."""
-  bare = _PREFIX.sub("", str(name).strip())
+  bare = bare_of(name)
   language = language_in(name) or (languages.canonical(bare) or "" if bare else "")
   if _COPY.search(name):
     return ColumnRole(name, IGNORED, why="captions in another form")

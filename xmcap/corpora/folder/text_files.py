@@ -1,17 +1,16 @@
 """Reads rows of JSONL, CSV and TSV, of Flickr's lines, and of JSON: COCO's, Karpathy's, or a list of objects."""
 
 import itertools
-import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
-from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.table import Placed
+from xmcap.corpora.folder import by_line, kinds
+from xmcap.corpora.folder.table import Placed, SourceFile
 from xmcap.errors import UsageError
-from xmcap.reading import documents, layouts, matching, rows, tables
+from xmcap.reading import columns, documents, layouts, matching, rows, tables
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -21,24 +20,22 @@ SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", *LINES, ".xlsx", ".xlsm", ".zip",
 _UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
 
 
-def read(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
-  """Yields the fields of a file, called `name` in messages; UsageError if it cannot be read or is malformed."""
-  with rows.opened(path) as source:
+def read(file: SourceFile, problems: Problems) -> Iterator[Placed]:
+  """Yields the fields of each row of a file; UsageError if it cannot be read or is malformed."""
+  name = file.name
+  with rows.opened(file.path) as source:
     ending = rows.split_name(source.inner)[1] if isinstance(source, Input) else ""
     if isinstance(source, Input) and ending in rows.DELIMITERS:
       yield from _of_table(source, rows.DELIMITERS[ending], name, problems)
     elif isinstance(source, Input) and ending in (".json", ".jsonl"):
       yield from _of_json(source, ending, name, problems)
     else:
-      yield from _of_rows(rows.of(source), name)
+      content = rows.of(source)
+      yield from by_line.read(content, file) if content.ordered else _of_rows(content, name)
 
 
 def _of_rows(content: rows.Rows | documents.Document, name: str) -> Iterator[Placed]:
   """Yields rows as `xmcap score` reads them, such as the lines of Flickr8k and Flickr30k."""
-  if isinstance(content, rows.Rows) and content.ordered:
-    raise UsageError(
-      f"{content.name}: captions without their pictures: write NAME.jpg, a tab and a caption on each line"
-    )
   for number, row in content.rows:
     key = row.pop(layouts.LINE_KEY, None)
     yield Placed(f"{name}, {content.place.format(number)}", row if key is None else {"image": key, **row})
@@ -56,10 +53,16 @@ def _of_json(source: Input, ending: str, name: str, problems: Problems) -> Itera
 
 
 def _of_document(document: Any, name: str, problems: Problems) -> Iterator[Placed]:
-  if isinstance(document, dict) and documents.tables(document)[1] in document:
+  images_member, captions_member, *_ = documents.tables(document) if isinstance(document, dict) else ("", "")
+  if isinstance(document, list):
+    part, objects = "", document
+  elif captions_member in document and images_member in document:
     yield from _of_annotations(document, name, problems)
     return
-  part, objects = ("", document) if isinstance(document, list) else (", images", document.get("images"))
+  elif captions_member in document:  # RedCaps, and COCO's captions by the ids of its pictures
+    part, objects = f", {captions_member}", document[captions_member]
+  else:
+    part, objects = ", images", document.get("images")
   if not isinstance(objects, list):
     yield from _of_rows(documents.of(document, name), name)
     return
@@ -132,17 +135,20 @@ def _of_table(source: Input, delimiter: str, name: str, problems: Problems) -> I
   for number, row in itertools.islice(all_rows, is_named, None):
     cells = tables.with_bar(row, len(names), delimiter)
     where = f"{name}, line {number:,}"
-    if not names:
+    if not names and rows.is_oscar(cells):
+      names = ["image_id", "caption"]
+    elif not names:
       names = list(map(str.strip, cells))
       _check_header(names, f"{source.name}, line {number}")
-    elif not any(map(str.strip, cells)):
+      continue
+    if not any(map(str.strip, cells)):
       continue
     elif len(cells) != len(names):
       problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
     elif any(map(_UNDECODED.search, cells)):
       problems.add("bad_utf8", where, "save the table as UTF-8")
     else:
-      yield Placed(where, dict(zip(names, map(_listed, cells), strict=True)))
+      yield Placed(where, dict(zip(names, cells, strict=True)))
   if not names:
     _check_header(names, f"{source.name}, line 1")
 
@@ -152,25 +158,20 @@ def _is_quoted(source: Input) -> bool:
     return tables.is_quoted(again.table_lines(), source.name)
 
 
-def _listed(cell: str) -> Any:
-  """Returns the list that a cell holds, as `layouts.listed`; one without commas stays a text."""
-  if cell[:1] != "[":
-    return cell
-  try:
-    return layouts.listed(cell, "")
-  except UsageError:
-    return cell
-
-
 def _check_header(names: list[str], where: str) -> None:
   """Raises UsageError if the first line has no names of columns, or is a row."""
-  if len(names) < 2 or len(set(names)) < len(names):
+  if any(map(columns.is_base64, names)):
     raise UsageError(
-      f"{where}: give the names of at least two columns, all different, separated by , ; | or tabs"
+      f"{where}: is a row with a picture in base64, not the names of columns: put a line of names above it, such as "
+      "id, caption, image"
     )
-  values = [name for name in names if kinds.kind_of(name) in (kinds.PICTURE_FILES, "addresses")]
+  values = [name for name in names if kinds.kind_of(name) in (kinds.PICTURE_FILES, kinds.ADDRESSES)]
   if values:
     raise UsageError(
       f"{where}: is a row, not the names of columns ('{shown(values[0], 40)}'): put a line above it, such as "
       "file,caption"
+    )
+  if len(names) < 2 or len(set(names)) < len(names):
+    raise UsageError(
+      f"{where}: give the names of at least two columns, all different, separated by , ; | or tabs"
     )

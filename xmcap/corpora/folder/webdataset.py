@@ -2,23 +2,26 @@
 
 The key is the path up to the first dot of its last part (https://github.com/webdataset/webdataset, `base_plus_ext`).
 `KEY.jpg` is the image, `KEY.txt` its caption, `KEY.th.txt` a caption in Thai, and `KEY.json` has further fields, like
-a line of JSONL. `KEY.NAME.jpg`, such as a depth map, is the image only if the image column is called NAME.
+a line of JSONL. `KEY.NAME.jpg`, such as a depth map, is the image only if the image column is called NAME. A short text
+under another suffix, such as `KEY.prompt`, is a field of that name.
 """
 
+import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import fields, text_of
 from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.table import ColumnNames, Placed, TableRoles
+from xmcap.corpora.folder.table import ColumnNames, Placed, SourceFile, TableRoles
 from xmcap.errors import XmcapError
 from xmcap.reading import archives, tar_files
 
 _MOST_FILES, _MOST_BYTES = 1_000, 16 << 20  # of a sample, and of its texts
+_OTHER_TEXT = 1 << 16  # bytes of a file under another suffix that may be a text
 
 
 @dataclasses.dataclass
@@ -52,28 +55,28 @@ class _Sample:
 
 
 def read(
-  paths: list[pathlib.Path], columns: ColumnNames, source: str, problems: Problems
+  files: Sequence[SourceFile], columns: ColumnNames, source: str, problems: Problems
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
-  rows = _placed(paths, columns.image.lower(), problems)
+  rows = _placed(files, columns.image.lower(), problems)
   table, placed = recognise(rows, columns, source, image=text_of.IMAGE)
   return table, _rows(placed, table, problems)
 
 
-def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterator[Placed]:
-  for path in paths:
-    for sample in _samples(path, problems, len(paths) == 1):
-      where = f"{path.name}: {sample.key}"
+def _placed(files: Sequence[SourceFile], named: str, problems: Problems) -> Iterator[Placed]:
+  for file in files:
+    for sample in _samples(file.path, problems, len(files) == 1):
+      where = f"{file.path.name}: {sample.key}"
       if image := _picture(sample, named, where, problems):
-        yield Placed(where, {text_of.IMAGE: image, **sample.values}, (path, sample.key))
+        values = {text_of.IMAGE: image, **sample.values, **file.fields}
+        yield Placed(where, values, (file, sample.key))
 
 
 def _rows(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:
-  for where, sample, (path, key) in placed:
+  for where, sample, (file, key) in placed:
     row = fields.parse(sample, where, table, problems)
     if row is not None:
-      row.archive, row.key = str(path.absolute()), key
-      row.split = row.split or path.name
+      row.archive, row.key, row.file = str(file.path.absolute()), key, file.name
       yield row
 
 
@@ -105,7 +108,8 @@ def _picture(sample: _Sample, named: str, where: str, problems: Problems) -> str
 
 
 def _is_picture(suffix: str) -> bool:
-  return f".{suffix.rpartition('.')[2]}" in archives.PICTURES
+  last = suffix.rpartition(".")[2]
+  return f".{last}" in archives.PICTURES or last == "img"  # DALLE-pytorch's
 
 
 def _few(names) -> str:
@@ -147,5 +151,10 @@ def _add(sample: _Sample, inside: str, suffix: str, file, member, where: str, pr
     file.seek(member.offset_data)
     text_of.add(sample.values, middle, last, file.read(member.size), where, problems)
     sample.size += member.size
+  elif not _is_picture(suffix) and member.size <= _OTHER_TEXT:
+    file.seek(member.offset_data)
+    with contextlib.suppress(UnicodeDecodeError):
+      sample.values.setdefault(suffix, file.read(member.size).decode())
+      sample.size += member.size
   if len(sample.paths) > _MOST_FILES or sample.size > _MOST_BYTES:
     sample.wrong = "too many files for one sample: give each picture a key of its own"

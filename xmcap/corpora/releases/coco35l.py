@@ -6,6 +6,7 @@ is the COCO id of the image in twelve digits. Its captions are ordered by number
 `xmcap.languages`. English is the human `caption_tokenized`; the other languages are `translation_tokenized`.
 """
 
+import collections
 import dataclasses
 import pathlib
 import zipfile
@@ -66,6 +67,8 @@ class Coco35l(build.CorpusBuild):
     excluded = coco_ids.read(self.exclude)
     pictures = ImageSearch.search(work, list(dict.fromkeys([self.train_images, self.val_images])))
     for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
+      parts = collections.Counter(image.split for image in images[name])
+      work.say(f"{name}: Karpathy's {' and '.join(f'{part} ({n:,} pictures)' for part, n in parts.items())}")
       left_out = excluded if name == "train" else {}
       kept = [image for image in images[name] if image.cocoid not in left_out]
       positions = {image.cocoid: position for position, image in enumerate(kept)}

@@ -91,7 +91,8 @@ def _read_mirror(work: BuildInProgress, folder: pathlib.Path, with_images: bool)
     packed = None
     if with_images and not (work.folder / _PICTURES).exists():
       file = stack.enter_context(files.whole(work.folder / _PICTURES))
-      packed = Packed(stack.enter_context(tarfile.TarFile(fileobj=file, mode="w")), paths)
+      archive = stack.enter_context(tarfile.TarFile(fileobj=file, mode="w"))
+      packed = stack.enter_context(contextlib.closing(Packed(archive, paths)))
     for done, path in enumerate(paths, 1):
       for number, (_, row) in enumerate(arrow_files.rows(path, () if packed else ("image",))):
         _add_row(lines, row, ids.language_of_name(path) or "", f"{path.name}, row {number:,}", work, packed)
