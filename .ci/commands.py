@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 _HEAD = """# Commands
 
-`xmcap COMMAND --help` lists the options. Exit codes: [Installing](install.md#commands-and-exit-codes).
+`xmcap COMMAND --help` lists the options. Exit codes: [Installing](install.md#exit-codes).
 
 | command | purpose |
 | --- | --- |"""

@@ -1,7 +1,8 @@
 """MkDocs' hook: pages that are made and not committed, pictures in four variants, Mermaid drawn at build time.
 
 `index.md` is the README. `gin_reference.md` and `commands.md` come from the code, `reference/` from its docstrings, and
-`benchmarks.md` gains the tables of all results. Names of gin configurables in code style, `Partitioning.fsdp`, lead to
+`benchmarks.md` gains the tables of all results. `<!-- table: NAME -->` becomes a table of `tables.py`, and
+`<!-- file: PATH -->` the text of a program. Names of gin configurables in code style, `Partitioning.fsdp`, lead to
 the reference of gin.
 
 A page shows a picture by one line, `![what it shows](images/NAME.webp)`. Beside NAME lie the variants that
@@ -11,6 +12,7 @@ the window and the palette of the site. A block of `mermaid` becomes two drawing
 
 import functools
 import html
+import json
 import pathlib
 import re
 import runpy
@@ -59,6 +61,7 @@ _GIN_NAME = re.compile(
   re.DOTALL,
 )
 _PACKAGES = "<!-- the drawing of the packages -->"
+_MADE = re.compile(r"^<!-- (table|file): (\S+) -->$", re.MULTILINE)
 
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
@@ -81,6 +84,7 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
     markdown = runpy.run_path(str(ROOT / "benchmarks/all.py"))["full_page"]()
   if _PACKAGES in markdown:
     markdown = markdown.replace(_PACKAGES, output_of("architecture"))
+  markdown = _MADE.sub(lambda made: table(made[2]) if made[1] == "table" else program(made[2]), markdown)
   numbers = iter(range(1_000))
   return _BLOCK.sub(lambda block: drawing(block[1], next(numbers)), markdown)
 
@@ -103,6 +107,16 @@ def index() -> str:
     lambda link: link[0] if (ROOT / "docs" / link[2]).exists() else link[1],
     text,
   )
+
+
+def table(name: str) -> str:
+  """A table that comes from the code."""
+  return json.loads(output_of("tables"))[name]
+
+
+def program(path: str) -> str:
+  """A block with the Python of a file."""
+  return f"```python\n{(ROOT / path).read_text(encoding='utf-8')}```"
 
 
 @functools.cache

@@ -31,6 +31,8 @@ _COMPARISONS = {
 _ARITHMETIC = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "+"}
 _CPU_SECONDS = 60
 """Of a process of tests: as many as the slowest room but one takes."""
+_PATIENCE_SECONDS = 240
+"""Of a test: a fault that makes it wait for ever is caught."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +220,13 @@ def _run_tests(files: list[str], output: io.IOBase) -> None:
   for number in (1, 2):
     os.dup2(output.fileno(), number)
   resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
-  code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:warnings", *files]) if files else 5
+  code = (
+    pytest.main(
+      ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:warnings", f"--timeout={_PATIENCE_SECONDS}", *files]
+    )
+    if files
+    else 5
+  )
   sys.stdout.flush()
   os._exit(int(code))
 

@@ -1,5 +1,6 @@
 """Fixtures of every test."""
 
+import random
 import sys
 
 import pytest
@@ -11,10 +12,13 @@ from xmcap.files import object_store
 
 def pytest_addoption(parser):
   parser.addoption("--all", action="store_true", help="also run the tests marked `full`")
+  parser.addoption(
+    "--shuffle", type=int, metavar="SEED", help="files, and the tests of a file, in random order"
+  )
 
 
 def pytest_collection_modifyitems(config, items):
-  """Leaves out tests marked `full` unless --all is given, and puts files with slow tests first.
+  """Leaves out tests marked `full` unless --all is given, and puts files with slow tests first, or shuffles all.
 
   The last slow file should not begin when all other processes have ended.
   """
@@ -23,6 +27,11 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
       config.hook.pytest_deselected(items=left_out)
       items[:] = [item for item in items if not item.get_closest_marker("full")]
+  if (seed := config.getoption("--shuffle")) is not None:
+    draws = random.Random(seed)
+    place = {path: draws.random() for path in dict.fromkeys(item.path for item in items)}
+    items.sort(key=lambda item: (place[item.path], draws.random()))
+    return
   slow = {item.path for item in items if item.get_closest_marker("slow")}
   items.sort(key=lambda item: item.path not in slow)
 

