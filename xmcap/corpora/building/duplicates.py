@@ -20,7 +20,7 @@ from xmcap import processes as processes_lib
 from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
-from xmcap.data import image_formats, images
+from xmcap.data import images
 from xmcap.errors import XmcapError
 from xmcap.files import databases, files
 from xmcap.progress import Progress, Say
@@ -97,9 +97,7 @@ def pixel_hash(pixels: np.ndarray) -> str:
 def image_hash(data: bytes) -> str:
   """Returns the hash of the pixels of a file, or of its bytes if it cannot be decoded."""
   try:
-    return pixel_hash(
-      images.decode(data, "", formats=(*image_formats.FORMATS, *image_formats.optional_formats()))
-    )
+    return pixel_hash(images.decode(data, ""))
   except XmcapError:
     return _file_hash(data)
 

@@ -22,12 +22,13 @@ from xmcap import languages
 from xmcap import processes as processes_lib
 from xmcap.corpora.building import duplicates
 from xmcap.corpora.checking.copies import SCHEMA, Copies, Identity
-from xmcap.data import image_formats, images, records
+from xmcap.data import images, records
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import addresses, databases, files, outputs
 from xmcap.progress import Say
+from xmcap.reading import image_formats
 from xmcap.terminal import shown
 
 KINDS: Mapping[str, str] = {

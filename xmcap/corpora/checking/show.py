@@ -11,12 +11,13 @@ from PIL import Image
 
 from xmcap import configuration
 from xmcap import languages as languages_lib
-from xmcap.data import image_formats, images, records, registry
+from xmcap.data import images, records, registry
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.files import addresses
+from xmcap.reading import image_formats
 
 MAX_COUNT = 500
 """Largest number of images on a sheet; a larger page would be unusable."""
