@@ -1,5 +1,6 @@
 """`xmcap score zero-shot`, from files to tables, and what it refuses."""
 
+import csv
 import json
 import pickle
 
@@ -117,10 +118,21 @@ def test_zero_shot_classes_of_equal_names_tie_and_are_noted(options, tmp_path):
   assert any("expected value" in note for note in notes)
 
 
-def test_zero_shot_classes_csv_lists_confusions(options, tmp_path):
+def test_zero_shot_classes_csv_lists_confusions(tmp_path):
+  options = embeddings.zero_shot(tmp_path / "in", seed=1)
   _run(options, tmp_path / "out").succeeded()
   lines = (tmp_path / "out/classes.csv").read_text().splitlines()
   assert lines[0] == "language,class,label,images,top1,confused_with" and len(lines) == 1 + 12 + 8
+  names = json.loads((tmp_path / "in/labels.json").read_text())["EN"][1]
+  texts = _unit(np.load(tmp_path / "in/texts/en.npy").astype(np.float32))
+  predicted = (_unit(np.load(tmp_path / "in/pictures.npy")) @ texts.T).argmax(axis=1)
+  wrong = metrics.confusion_matrix(np.arange(120) % 12, predicted) * (1 - np.eye(12, dtype=int))
+  named = [row["confused_with"] for row in csv.DictReader(lines) if row["language"] == "en"]
+  for name, counts in zip(named, wrong, strict=True):
+    assert name in (
+      {names[place] for place in np.flatnonzero(counts == counts.max())} if counts.any() else {""}
+    )
+  assert names[0] in named
 
 
 def test_zero_shot_comparison_refuses_other_targets(options, tmp_path):
