@@ -7,12 +7,13 @@ import inspect
 import json
 import pathlib
 import re
+import runpy
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
 
 ROOT = pathlib.Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 
 def extras() -> str:
@@ -86,11 +87,21 @@ def protocols() -> str:
   return _table(("`--protocol`", "whose numbers", "words", "pictures", "prints"), rows)
 
 
+def building() -> str:
+  """What building the corpora of the paper takes."""
+  return runpy.run_path(str(ROOT / "benchmarks/costs.py"))["building"]()
+
+
+def training() -> str:
+  """What training the paper's smallest model takes."""
+  return runpy.run_path(str(ROOT / "benchmarks/costs.py"))["training"]()
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
   lines = [head, ["---"] * len(head), *rows]
   return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
 if __name__ == "__main__":
-  makers = (extras, languages, metrics, protocols, tokenizers)
+  makers = (building, extras, languages, metrics, protocols, tokenizers, training)
   print(json.dumps({maker.__name__: maker() for maker in makers}, ensure_ascii=False))

@@ -1,8 +1,7 @@
 """The tables of docs/corpora.md and docs/pods.md: what building and training the corpora of the paper takes.
 
-usage: python benchmarks/costs.py
 They are computed from results/build_rates.json, plan_captions_per_image.json and gpu_training.json, and from two
-prices, which are stated beside them.
+prices, which are stated beside them. `.ci/tables.py` puts them into the built pages.
 """
 
 import all as benchmarks
@@ -18,7 +17,6 @@ _BATCH = 2_048
 _CHIPS = 64
 _STEPS = 100_000
 """Of gin/runs/pretrain_cc3m35l.gin and train_coco35l.gin."""
-_MARK = "<!-- Made by `python benchmarks/costs.py`. Do not edit. -->\n"
 
 
 def building() -> str:
@@ -61,9 +59,6 @@ def training() -> str:
   return _table(rows)
 
 
-TABLES = {"corpora.md": building, "pods.md": training}
-
-
 def _cells(result, row: int) -> dict[str, str]:
   return dict(zip(result["columns"], result["rows"][row], strict=True))
 
@@ -75,19 +70,4 @@ def _span(both, form: str) -> str:
 def _table(rows) -> str:
   lines = [f"| {' | '.join(row)} |\n" for row in rows]
   lines.insert(1, f"| --- |{' ---: |' * (len(rows[0]) - 1)}\n")
-  return _MARK + "\n" + "".join(lines)
-
-
-def main() -> None:
-  for name, table in TABLES.items():
-    path = benchmarks.ROOT / "docs" / name
-    before, mark, after = path.read_text(encoding="utf-8").partition(_MARK)
-    rest = after.lstrip("\n")
-    while rest.startswith("|"):
-      rest = rest.partition("\n")[2]
-    path.write_text(f"{before}{table()}\n{rest.lstrip()}" if mark else before, encoding="utf-8")
-    print(f"written to {path}")
-
-
-if __name__ == "__main__":
-  main()
+  return "".join(lines)

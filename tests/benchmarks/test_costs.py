@@ -15,9 +15,22 @@ def costs(monkeypatch):
   return importlib.import_module("costs")
 
 
-def test_tables_of_costs_in_docs_are_computed(costs):
-  for name, table in costs.TABLES.items():
-    assert table() in (benchmarks.ROOT / "docs" / name).read_text(), "run python benchmarks/costs.py"
+@pytest.mark.parametrize(
+  ("page", "table", "sentence", "labels"),
+  [
+    ("corpora.md", "building", "takes {} hours on two cores and {} GB of disk",
+     ["hours on 2 cores", "GB of disk, records"]),
+    ("pods.md", "training", "take {} hours on a v4-128 as planned ({} dollars), and {} hours on one H200 at",
+     ["hours on a v4-128, planned", "cost in dollars, at 3.22 per chip-hour",
+      "hours on one H200, at its measured rate"]),
+  ],
+)  # fmt: skip
+def test_costs_that_a_page_states_are_those_of_its_table(costs, page, table, sentence, labels):
+  text = (benchmarks.ROOT / "docs" / page).read_text(encoding="utf-8")
+  lines = [line.strip("| ").split(" | ") for line in getattr(costs, table)().splitlines()]
+  cells = {line[0]: line[1] for line in lines}  # of CC3M-35L
+  assert f"<!-- table: {table} -->\n" in text
+  assert sentence.format(*map(cells.__getitem__, labels)) in " ".join(text.split())
 
 
 def test_rates_of_a_build_are_the_measured_ones():

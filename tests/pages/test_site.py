@@ -91,6 +91,8 @@ def test_docs_api_reference_ranks_below_pages_in_search(site):
     ("compare", "<td><code>vlmevalkit</code></td>"),
     ("export", "EncoderDecoderCache"),
     ("architecture", 'class="drawing"'),
+    ("corpora", "GB of disk, records</td>"),
+    ("pods", "GiB of the H200, measured</td>"),
     ("training", '<a href="../gin_reference/#partitioning"><code>Partitioning</code></a>'),
     (".", 'href="own_data/"'),
   ],
