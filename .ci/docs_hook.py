@@ -1,9 +1,8 @@
 """MkDocs' hook: pages that are made and not committed, pictures in four variants, Mermaid drawn at build time.
 
-`index.md` is the README. `gin_reference.md` and `commands.md` come from the code, `reference/` from its docstrings, and
-`benchmarks.md` gains the tables of all results. `<!-- table: NAME -->` becomes a table of `tables.py`, and
-`<!-- file: PATH -->` the text of a program. Names of gin configurables in code style, `Partitioning.fsdp`, lead to
-the reference of gin.
+`index.md` is the README. `gin_reference.md` and `commands.md` come from the code, `reference/` from its docstrings.
+`<!-- table: NAME -->` becomes a table of `tables.py`, and `<!-- file: PATH -->` the text of a program. Names of gin
+configurables in code style, `Partitioning.fsdp`, lead to the reference of gin.
 
 A page shows a picture by one line, `![what it shows](images/NAME.webp)`. Beside NAME lie the variants that
 `pictures.py` and `plots.py` make: `NAME-dark`, `NAME-400`, `NAME-400-dark`. The reader sees the one for the width of
@@ -15,7 +14,6 @@ import html
 import json
 import pathlib
 import re
-import runpy
 import subprocess
 import sys
 from typing import Any
@@ -80,8 +78,6 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
   boost = _API_BOOST if name.startswith("reference/") else _BOOSTS.get(name)
   if boost:
     page.meta["search"] = {"boost": boost}
-  if name == "benchmarks.md":
-    markdown = runpy.run_path(str(ROOT / "benchmarks/all.py"))["full_page"]()
   if _PACKAGES in markdown:
     markdown = markdown.replace(_PACKAGES, output_of("architecture"))
   markdown = _MADE.sub(lambda made: table(made[2]) if made[1] == "table" else program(made[2]), markdown)

@@ -87,14 +87,16 @@ def protocols() -> str:
   return _table(("`--protocol`", "whose numbers", "words", "pictures", "prints"), rows)
 
 
-def building() -> str:
-  """What building the corpora of the paper takes."""
-  return runpy.run_path(str(ROOT / "benchmarks/costs.py"))["building"]()
-
-
-def training() -> str:
-  """What training the paper's smallest model takes."""
-  return runpy.run_path(str(ROOT / "benchmarks/costs.py"))["training"]()
+def measured() -> dict[str, str]:
+  """The tables that come from benchmarks/results/*.json."""
+  costs = runpy.run_path(str(ROOT / "benchmarks/costs.py"))
+  benchmarks = runpy.run_path(str(ROOT / "benchmarks/all.py"))
+  return {
+    "building": costs["building"](),
+    "training": costs["training"](),
+    "headlines": benchmarks["headlines"](),
+    "results": benchmarks["all_tables"](),
+  }
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -103,5 +105,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-  makers = (building, extras, languages, metrics, protocols, tokenizers, training)
-  print(json.dumps({maker.__name__: maker() for maker in makers}, ensure_ascii=False))
+  makers = (extras, languages, metrics, protocols, tokenizers)
+  made = {maker.__name__: maker() for maker in makers}
+  print(json.dumps(made | measured(), ensure_ascii=False))

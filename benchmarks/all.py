@@ -1,8 +1,8 @@
-"""Makes docs/benchmarks.md, a table of headline figures, of benchmarks/results/*.json.
+"""Prints the tables of benchmarks/results/*.json, below one of headline figures; the built docs/benchmarks.md has them.
 
 usage: python benchmarks/all.py
 Each script beside this one measures one thing and writes its table as JSON; modules that they share are named below in
-_SHARED. docs/benchmarks.md has some cells of these tables; `full_page` adds all tables to it, for the built site.
+_SHARED.
 """
 
 import json
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
 
 _SHARED = (
   "all", "captions", "common", "costs", "decoding_peer", "photographs", "report", "t5x_train_step",
@@ -22,7 +21,7 @@ _SHARED = (
 
 
 class Headline(NamedTuple):
-  """A row of the page. In `figure` and `beside`, `{1[seconds]}` is the cell of row 1, counted from 0, in that column.
+  """A row of that table. In `figure` and `beside`, `{1[seconds]}` is the cell of row 1, counted from 0, in that column.
 
   Attributes:
     result: name of the JSON.
@@ -69,35 +68,7 @@ HEADLINES = (
            "people's alone {8[mean]}"),
   Headline("fuzz", "commands with damaged inputs, wrong ends", "{19[wrong]} of {19[cases]}"),
 )  # fmt: skip
-"""The rows of the page."""
-
-_HEAD = """# Benchmarks
-
-<!-- Made by `python benchmarks/all.py` from benchmarks/results/*.json. Do not edit; run the scripts. -->
-
-What xmcap's speed, memory and quality claims rest on. To measure a row again and make this page:
-
-```
-bash test.sh --co -q                             # installs the versions of requirements.lock into .venv
-.venv/bin/python benchmarks/data_wait.py         # writes benchmarks/results/data_wait.json
-.venv/bin/python benchmarks/all.py
-```
-
-The JSON has the whole table, its notes, the date and the versions; the built site shows all tables. Figures are of two
-CPU cores, unless a machine is named; nothing was run on a TPU. Sides that are compared ran in turns on one machine.
-Only `quickstart.py` and `gpu/run.py` take longer than ten minutes. `emoji100.py`, `coco_cn.py`, `protocols.py`,
-`serve.py` and `export.py` read what `bash quickstart.sh` or `examples/` left.
-
-| measured | xmcap | beside it | script |
-| --- | ---: | --- | --- |
-"""
-
-PLOTS = {
-  "scoring_growth": ("plot_scoring", "CPU seconds of xmcap score and of pycocoevalcap against captions"),
-  "stream_cores": ("plot_stream", "Pictures per second of the data stream against cores, with threads and processes"),
-  "plan_captions_per_image": ("plot_plan", "A planned step of BB for K = 1 and K = 8: computing and communication"),
-}  # fmt: skip
-"""Result -> the plot that `.ci/plots.py` draws of it, and what it shows."""
+"""The rows of the table of headline figures."""
 
 
 def results() -> dict[str, dict[str, Any]]:
@@ -105,17 +76,16 @@ def results() -> dict[str, dict[str, Any]]:
   return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
 
 
-def page() -> str:
-  """The text of docs/benchmarks.md."""
+def headlines() -> str:
+  """The table of headline figures."""
   tables = results()
-  rows = [_headline(headline, tables[headline.result]) for headline in HEADLINES]
-  plots = [f"\n![{text}](images/{name}.svg)" for name, text in PLOTS.values()]
-  return _HEAD + "\n".join([*rows, *plots]) + "\n"
+  head = [_row(["measured", "xmcap", "beside it", "script"]), _row(["---", "---:", "---", "---"])]
+  return "\n".join([*head, *(_headline(headline, tables[headline.result]) for headline in HEADLINES)])
 
 
-def full_page() -> str:
-  """The page with all tables below the headline figures, for the built site."""
-  return "\n".join([page(), "## All tables\n", *map(_table, results().values())])
+def all_tables() -> str:
+  """The tables of all results, each below a heading."""
+  return "\n".join(map(_table, results().values()))
 
 
 def _headline(headline: Headline, result: Mapping[str, Any]) -> str:
@@ -147,10 +117,5 @@ def _row(cells: list[str]) -> str:
   return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def main() -> None:
-  PAGE.write_text(page(), encoding="utf-8")
-  print(f"written to {PAGE}")
-
-
 if __name__ == "__main__":
-  main()
+  print(headlines(), all_tables(), sep="\n\n")

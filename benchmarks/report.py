@@ -47,7 +47,7 @@ def write(
   FOLDER.mkdir(exist_ok=True)
   path = FOLDER / f"{name}.json"
   path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-  print(f"written to {path}; `python benchmarks/all.py` makes docs/benchmarks.md")
+  print(f"written to {path}; `python benchmarks/all.py` prints all tables")
 
 
 def _command() -> str:

@@ -2,7 +2,7 @@
 
 usage: python benchmarks/gpu/tables.py OUT
 Merges OUT/*.json into benchmarks/gpu/measured/TOPOLOGY.json, with which calibration.py compares the plan, and writes
-benchmarks/results/gpu_*.json, of which `python benchmarks/all.py` makes docs/benchmarks.md.
+benchmarks/results/gpu_*.json, of which `python benchmarks/all.py` prints the tables.
 """
 
 import argparse

@@ -144,7 +144,7 @@ def test_gpu_benchmark_run_writes_page_and_calibration(tmp_path, monkeypatch):
   assert kept["device"]["product_tflops"] == 800 and kept["plan"][0]["tokens"] == 32
   assert [step["captions"] for step in kept["training"]] == [128, 128, 128]
   monkeypatch.setattr(benchmarks, "RESULTS", copy / "results")
-  page = benchmarks.full_page()
+  page = benchmarks.all_tables()
   assert "| 128 captions, K = 1: xmcap / transformers | 1.3 | 1.30 | yes |" in page
   assert "| xmcap, plain attention, whole loss | 1 | 128 | 53.3 ± 0.1 | 2,400 | 50.0% |" in page
   # Compiled by a part of its own; how long the others took was not measured.
