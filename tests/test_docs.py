@@ -50,7 +50,7 @@ def test_modules_that_are_named_are_there(page):
 
 def test_files_of_a_training_step_in_docs_exist():
   named = re.findall(
-    r"^\| `((?:training|models)/\w+\.py)`", text_of(ROOT / "docs/architecture.md"), re.MULTILINE
+    r"^\d+\. `((?:training|models)/\w+\.py)`", text_of(ROOT / "docs/architecture.md"), re.MULTILINE
   )
   assert len(named) == 10
   for name in named:

@@ -25,7 +25,7 @@ _PAGE = _PACKAGE.parent / "docs/architecture.md"
 
 def _named(heading: str) -> list[str]:
   section = _PAGE.read_text(encoding="utf-8").split(f"## {heading}")[1].split("\n## ")[0]
-  return re.findall(r"^\| `([\w/]+\.py)`", section, re.MULTILINE)
+  return re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.MULTILINE)
 
 
 def _in_order(function) -> list[str]:
