@@ -17,6 +17,7 @@ def pytest_addoption(parser):
   )
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest then joins the tests that share a fixture with parameters
 def pytest_collection_modifyitems(config, items):
   """Leaves out tests marked `full` unless --all is given, and puts files with slow tests first, or shuffles all.
 

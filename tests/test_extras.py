@@ -169,7 +169,7 @@ def _required(parser):
   words = []
   for action in parser._actions:
     if action.required:
-      value = action.choices[0] if action.choices else "x"
+      value = action.choices[0] if action.choices else "x.html" if "HTML" in (action.help or "") else "x"
       words += [f"{action.option_strings[-1]}={value}"] if action.option_strings else [value]
   return words
 

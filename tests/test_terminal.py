@@ -188,7 +188,7 @@ def test_closed_standard_streams_are_reopened(tmp_path):
 
 
 def test_removed_working_folder_is_one_line(tmp_path):
-  script = 'mkdir "$2"; cd "$2"; rmdir "$2"; "$1" -m xmcap.cli data select candidates.csv --out=out'
+  script = 'mkdir "$2"; cd "$2"; rmdir "$2"; "$1" -m xmcap.cli data select candidates.csv --out=out.csv'
   done = subprocess.run(
     ["bash", "-c", script, "bash", sys.executable, str(tmp_path / "gone")], capture_output=True, text=True,
     env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},

@@ -163,7 +163,7 @@ def test_convert_only_the_t5_of_a_captioner_with_an_unknown_vit(tmp_path, source
     ("hf", ["--pol=gap"], "did you mean --pool?"),
     ("hf_vit", ["--pool=mean"], "unknown ViTConfig.pool 'mean'"),
     ("absent", [], "no such file or folder"),
-    ("empty", [], "empty: not what xmcap converts"),
+    ("empty", [], "empty: neither model.safetensors nor model.safetensors.index.json there"),
     ("notes.txt", [], "notes.txt: not what xmcap converts"),
     ("hf/model.safetensors", [], "give a Hugging Face folder"),
     ("t5", [], "name it in train.pretrained"),

@@ -54,9 +54,9 @@ def test_launch_local_exits_with_the_code_of_the_run(code, tmp_path):
 
 def test_launch_local_passes_options_and_variables(tmp_path):
   program = stubs.program(tmp_path / "program", '#!/bin/sh\nprintf "%s|" "$A" "$@"\n')
-  arguments = ["train", "--gin_file=a b", "--", "--processes=7"]
+  arguments = ["train", "--gin_file=a b", "--processes=7"]
   result = xmcap("launch", "local", "--processes=1", "--env=A=b c", f"--program={program}", "--", *arguments)
-  assert result.succeeded().out == "[0] b c|train|--gin_file=a b|--|--processes=7|\n"
+  assert result.succeeded().out == "[0] b c|train|--gin_file=a b|--processes=7|--num_processes=1|\n"
 
 
 def test_launch_local_runs_the_installed_xmcap(tmp_path):

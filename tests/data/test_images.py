@@ -9,8 +9,9 @@ import pytest
 from PIL import Image, ImageFile
 
 from tests.make.images import encode, huge, png
-from xmcap.data import image_formats, images
+from xmcap.data import images
 from xmcap.errors import UsageError, XmcapError
+from xmcap.reading import image_formats
 
 _SIDES = images.SIDES
 

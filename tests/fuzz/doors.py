@@ -4,6 +4,7 @@ Each call ends as a command does: with 0, or with a line of error and its exit c
 the case, on a socket in its folder; a thread sends it the request of the case, and an honest one after it.
 """
 
+import contextlib
 import http.client
 import io
 import json
@@ -24,10 +25,11 @@ from tests.fuzz.commands import Command
 from tests.serving import servers
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import columnar
-from xmcap.corpora.folder.table import ColumnNames
+from xmcap.corpora.folder.table import ColumnNames, SourceFile
 from xmcap.errors import XmcapError
 from xmcap.families.dual import text_input
 from xmcap.families.dual.text_tower import TextConfig
+from xmcap.reading.packed import Packed
 from xmcap.serving import app as app_lib
 from xmcap.serving import server
 from xmcap.serving.batching import Batching
@@ -56,10 +58,14 @@ def _as_command(work: Callable[[pathlib.Path], None]) -> Callable[[list[str]], i
 
 def _read_table(path: pathlib.Path) -> None:
   problems = Problems()
-  with tarfile.open(fileobj=io.BytesIO(), mode="w") as packed:
-    _, rows = columnar.read(
-      {path: path.name}, ColumnNames(default_language="en"), path.name, problems, packed
-    )
+  if not path.exists():  # a link to itself, which the command refuses before
+    return
+  with (
+    tarfile.open(fileobj=io.BytesIO(), mode="w") as archive,
+    contextlib.closing(Packed(archive, [path])) as packed,
+  ):
+    files = [SourceFile(path, path.name)]
+    _, rows = columnar.read(files, ColumnNames(default_language="en"), path.name, problems, packed)
     for row in rows:
       json.dumps([row.key, row.split, row.image, list(row.captions)], default=str).encode()
 

@@ -42,6 +42,7 @@ def test_corpus_of_a_mixture(mixture, name):
   ("bindings", "steps"),
   [((), 9_680), (("epochs.count=2", "BATCH_SIZE=4096"), 9_680), (("MIXTURE='coco_35l_th'",), None)],
 )
-def test_plan_knows_the_epoch_of_a_corpus_of_the_paper(bindings, steps):
-  configuration.parse(["models/bb.gin", "runs/finetune_coco35l.gin"], bindings)
+def test_plan_knows_the_epoch_of_a_corpus_of_the_paper(tmp_path, bindings, steps):
+  no_corpus = f"DATA_DIR='{tmp_path}'"
+  configuration.parse(["models/bb.gin", "runs/finetune_coco35l.gin"], [no_corpus, *bindings])
   assert run_lib.of_gin(topologies.parse("v4-128")).total_steps == steps

@@ -23,7 +23,8 @@ def folder(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   models.captioner(tmp_path / "runs/quickstart/model", VIT)
   names = [f"{number}.png" for number in range(20)]
-  images.files("photos", *names, size=(16, 16))
+  for number, name in enumerate(names):
+    images.files("photos", name, color=10 * number, size=(16, 16))
   texts = {"en": "a dog on a chair", "yo": "ajá kan lórí àga"}
   rows = [(name, language, f"{text} {name}") for name in names for language, text in texts.items()]
   files.csv("captions.csv", ("file", "language", "caption"), *rows)

@@ -164,7 +164,8 @@ def test_ema_that_was_not_copied_is_damage(tmp_path, undisturbed, caplog):
       reads(checkpoint)
   assert_same(read.load_params(checkpoint, weights="raw"), jax.device_get(undisturbed[1].params))
   resumed, lines = averaged(tmp_path / "run")
-  assert "resuming from step 7" in lines[0] and "the EMA of the weights is missing" in caplog.text
+  assert any("resuming from step 7" in line for line in lines)
+  assert "the EMA of the weights is missing" in caplog.text
   assert_same(resumed.state, undisturbed[1])
 
 

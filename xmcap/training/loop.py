@@ -87,7 +87,7 @@ def train(
   say = start.say or (functools.partial(print, flush=True) if jax.process_index() == 0 else lambda line: None)
   if total_steps < 1 or microbatches < 1:
     raise UsageError("train: total_steps and microbatches must be at least 1")
-  optimizer.schedule(0, total_steps)  # refuses phases that are longer than the run
+  jax.eval_shape(lambda: optimizer.schedule(0, total_steps))  # refuses phases that are longer than the run
   if stream.num_images % microbatches:
     raise UsageError(
       f"train: a batch of {stream.num_images} pictures cannot be split into {microbatches} equal microbatches: change "
