@@ -172,7 +172,7 @@ PICTURES = {
   "rate": Shot(rate, _BOTH),
   "annotate": Shot(annotate, _BOTH),
   "plan": Shot(plan, {"": (1300, 740, 1.0), "-400": (400, 350, 1.5)}),
-  "door_score": Shot(compare, _DOOR, "#languages"),
+  "door_score": Shot(compare, {"": (800, 500, 1.0)}, "#languages"),
   "door_own": Shot(serve, _DOOR, ".card"),
   "door_pod": Shot(plan, _DOOR),
   "door_look": Shot(report, _DOOR, "#cards"),

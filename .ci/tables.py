@@ -58,7 +58,9 @@ def metrics() -> str:
   names: dict[type, list[str]] = {}
   for name, metric in CAPTION_METRICS.items():
     names.setdefault(type(metric), []).append(f"`{name}`")
-  return _table(("name", "definition"), [(", ".join(own), _definition(kind)) for kind, own in names.items()])
+  return _table(
+    ("name", "definition"), [(", ".join(of_kind), _definition(kind)) for kind, of_kind in names.items()]
+  )
 
 
 def tokenizers() -> str:

@@ -24,8 +24,8 @@ from tests.fuzz import strangers
 from tests.fuzz.commands import Command
 from tests.serving import servers
 from xmcap.corpora.building.problems import Problems
-from xmcap.corpora.folder import columnar
-from xmcap.corpora.folder.table import ColumnNames, SourceFile
+from xmcap.corpora.folder import columnar, sources
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.errors import XmcapError
 from xmcap.families.dual import text_input
 from xmcap.families.dual.text_tower import TextConfig
@@ -57,15 +57,13 @@ def _as_command(work: Callable[[pathlib.Path], None]) -> Callable[[list[str]], i
 
 
 def _read_table(path: pathlib.Path) -> None:
-  problems = Problems()
-  if not path.exists():  # a link to itself, which the command refuses before
-    return
+  problems, columns = Problems(), ColumnNames(default_language="en")
+  files = sources.find(path, columns).files
   with (
     tarfile.open(fileobj=io.BytesIO(), mode="w") as archive,
     contextlib.closing(Packed(archive, [path])) as packed,
   ):
-    files = [SourceFile(path, path.name)]
-    _, rows = columnar.read(files, ColumnNames(default_language="en"), path.name, problems, packed)
+    _, rows = columnar.read(files, columns, path.name, problems, packed)
     for row in rows:
       json.dumps([row.key, row.split, row.image, list(row.captions)], default=str).encode()
 

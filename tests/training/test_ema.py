@@ -146,10 +146,10 @@ def test_run_does_not_lose_its_ema_unasked(tmp_path, undisturbed):
     run(tmp_path / "run", 9)
   assert read.steps_in(tmp_path / "run/checkpoints")[-1] == 8
   # As the message advises.
-  given = {"initial_checkpoint": str(tmp_path / "run/checkpoints/8")}
-  result, lines = run(tmp_path / "other", 9, **given)
+  options = {"initial_checkpoint": str(tmp_path / "run/checkpoints/8")}
+  result, lines = run(tmp_path / "other", 9, **options)
   assert "its EMA of the weights is left out" in lines[0] and result.state.ema is None
-  result, _ = averaged(tmp_path / "third", 9, **given)
+  result, _ = averaged(tmp_path / "third", 9, **options)
   assert int(result.state.ema.count) == 9
 
 

@@ -117,8 +117,8 @@ def _eval(arguments) -> None:
   with hosts.joined(arguments, training=False):
     quiet.die_plainly()
     # What is bound in gin is used unless it is given here.
-    given = {"step": arguments.step, "weights": arguments.weights}
-    model_dir.evaluate(**{name: value for name, value in given.items() if value is not None})
+    options = {"step": arguments.step, "weights": arguments.weights}
+    model_dir.evaluate(**{name: value for name, value in options.items() if value is not None})
 
 
 def _caption(arguments) -> None:

@@ -137,10 +137,10 @@ def _in_folder(folder: str) -> list[str]:
   for file in sorted(epath.Path(folder).iterdir()):
     if file.name.startswith("."):  # of the system, such as ._a.jpg beside a.jpg
       continue
-    known = archives.split_suffix(file.name)[1]
+    suffix = archives.split_suffix(file.name)[1]
     if file.is_dir():
       folders.append(file.name)
-    elif known in archives.PICTURES or (not known and image_formats.is_image(_start(file))):
+    elif suffix in archives.PICTURES or (not suffix and image_formats.is_image(_start(file))):
       images.append(os.fspath(file))
     else:
       others.append(file.name)

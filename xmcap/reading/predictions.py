@@ -391,8 +391,9 @@ def _missing(
   """Yields (language, image key) with references but no prediction, in the order of the references."""
   codes = set(languages)
   for key, captions in references.items():
+    predicted = predictions.get(key, {})
     for language, texts in captions.items():
-      if texts and language in codes and language not in predictions.get(key, {}):
+      if texts and language in codes and language not in predicted:
         yield language, key
 
 

@@ -30,10 +30,9 @@ class WarmupThenHalving:
   halve_every: int = 10_000
 
   def __post_init__(self):
-    if self.learning_rate < 0 or self.warmup_steps < 0 or self.halve_every < 1:
-      raise UsageError(
-        f"{self}: give a learning_rate and warmup_steps of at least 0, and halve_every of at least 1"
-      )
+    _check(self, "learning_rate", "warmup_steps", "halve_every")
+    if self.halve_every < 1:
+      raise UsageError(f"WarmupThenHalving.halve_every is {self.halve_every!r}: give a number of at least 1")
 
   def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
     """The learning rate of the update from `step` to `step + 1`, float32 []; it does not depend on `total_steps`."""

@@ -59,7 +59,7 @@ def photo(seed):
 
 def hashes(data):
   pixels = images.decode(data, "a")
-  return duplicates.pixel_hash(pixels), duplicates.look(pixels)
+  return duplicates.pixel_hash(pixels), duplicates.difference_hash(pixels)
 
 
 def test_pixels_are_hashed_whatever_the_file():
@@ -78,7 +78,7 @@ def test_resized_and_compressed_pictures_look_alike_and_others_do_not():
   others = np.array([hashes(encode(image, "JPEG", quality=70))[1] for image in reversed(smaller)], np.uint64)
   pairs = list(duplicates.alike(looks, others, "", None))
   assert len(pairs) >= 15 and all(index + nearest == 19 for index, nearest in pairs)
-  plain = duplicates.look(np.full((20, 20, 3), 7, np.uint8))
+  plain = duplicates.difference_hash(np.full((20, 20, 3), 7, np.uint8))
   assert plain == 0 and list(duplicates.alike(np.zeros(3, np.uint64), others, "", None)) == []
 
 

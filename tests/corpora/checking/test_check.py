@@ -20,8 +20,8 @@ def write(out, pictures, monkeypatch=None, **splits):
   if monkeypatch is not None:
     monkeypatch.setattr(record_writer, "check", lambda record: None)  # as a builder with a fault would
   written = [
-    record_writer.write_split(out, name, [held], list, dataset="tiny", processes=1)
-    for name, held in {"train": pictures, **splits}.items()
+    record_writer.write_split(out, name, [records], list, dataset="tiny", processes=1)
+    for name, records in {"train": pictures, **splits}.items()
   ]
   record_writer.write_metadata(out, written, dataset="tiny")
   if monkeypatch is not None:

@@ -130,11 +130,11 @@ def copies(tmp_path):
   data = picture(0)
   png = encode(images.decode(data, "a"))
   commented = data[:2] + b"\xff\xfe\x00\x07about" + data[2:]
-  for name, held in {
+  for name, content in {
     "train/a.jpg": data, "train/b.jpg": picture(1), "train/x.jpg": picture(9), "train/y.jpg": picture(9),
     "test/c.jpg": commented, "test/d.png": png, "test/e.jpg": picture(2),
   }.items():  # fmt: skip
-    files.text(tmp_path / "images" / name, held)
+    files.text(tmp_path / "images" / name, content)
     files.text((tmp_path / "images" / name).with_suffix(".txt"), f"the letter {name[-5]}")
   return f"--captions={tmp_path}/images", "--language=en"
 
@@ -311,10 +311,10 @@ DIVIDED = {
 
 @pytest.mark.parametrize(("write", "line"), DIVIDED.values(), ids=DIVIDED)
 def test_splits_that_not_all_pictures_have_are_said_and_divided_anew(write, line, tmp_path):
-  given = write(tmp_path)
-  built = build(tmp_path / "out", *given, "--language=en").succeeded(line)
+  options = write(tmp_path)
+  built = build(tmp_path / "out", *options, "--language=en").succeeded(line)
   assert ("splits: " in built.err) == bool(line)
-  same = build(tmp_path / "same", *given, "--language=en", "--splits=train:0.9,validation:0.05,test:0.05")
+  same = build(tmp_path / "same", *options, "--language=en", "--splits=train:0.9,validation:0.05,test:0.05")
   assert "splits: " not in same.succeeded().err and numbers(tmp_path / "out") == numbers(tmp_path / "same")
 
 

@@ -166,8 +166,8 @@ def test_caption_columns_of_flickr30k_and_vatex():
   }
   assert roles(recognised(of_flickr))["raw"] == ("caption", "")
   of_vatex = {"videoID": "a_0", "enCap": lambda row: [phrase(row)], "chCap": ["一个球"]}
-  found = roles(recognised(of_vatex))
-  assert found["enCap"] == ("caption", "en") and found["chCap"] == ("caption", "zh")
+  of_columns = roles(recognised(of_vatex))
+  assert of_columns["enCap"] == ("caption", "en") and of_columns["chCap"] == ("caption", "zh")
 
 
 @pytest.mark.parametrize("name", ["Persian (ar)", "photo no", "caption of fa", "my (own) words"])

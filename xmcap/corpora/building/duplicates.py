@@ -26,7 +26,7 @@ from xmcap.files import databases, files
 from xmcap.progress import Progress, Say
 
 SCHEMA = "CREATE TABLE pictures (pixels, split, key, PRIMARY KEY (pixels, split)) WITHOUT ROWID;"
-"""Of a database for `PictureIndex`."""
+"""Of a database for `ImageIndex`."""
 MOST_COMPARED = 10**11
 """Pairs of images that are compared for their looks, some 20 minutes of a core; of larger splits none are."""
 
@@ -51,7 +51,7 @@ class Earlier(NamedTuple):
   key: str
 
 
-class PictureIndex:
+class ImageIndex:
   """The images met so far, in a database with `SCHEMA`: of each split the first with its pixels."""
 
   def __init__(self, database: sqlite3.Connection):
@@ -76,7 +76,7 @@ def count(path: pathlib.Path, pictures: Iterable[tuple[str, str, str]], problems
   """
   first = ""
   with databases.writing(path, SCHEMA) as database:
-    index = PictureIndex(database)
+    index = ImageIndex(database)
     for split, key, pixels in pictures:
       earlier = index.add(split, key, pixels)
       if earlier is not None and earlier.split != split:
@@ -106,7 +106,7 @@ def _file_hash(data: bytes) -> str:
   return hashlib.sha256(data).hexdigest()[:32]
 
 
-def look(pixels: np.ndarray) -> int:
+def difference_hash(pixels: np.ndarray) -> int:
   """Returns the difference hash of uint8 [height, width, 3], of 64 bits; 0 for a plain picture."""
   image = Image.fromarray(pixels)
   image = image.reduce(max(1, min(image.size) // 32)).convert("L").resize(_LOOK_SIZE, Image.Resampling.BOX)
@@ -119,7 +119,8 @@ def look(pixels: np.ndarray) -> int:
 def alike(looks: np.ndarray, others: np.ndarray, label: str, say: Say | None) -> Iterator[tuple[int, int]]:
   """Yields the index of each image that looks like one of the others, and the index of the nearest of those.
 
-  `looks` are uint64 [N] and [M]; of more than `MOST_COMPARED` pairs none is compared, and a line says so.
+  The looks are uint64 [N] and [M], of `difference_hash`. Of more than `MOST_COMPARED` pairs none is compared, and a
+  line says so.
   """
   if len(looks) * len(others) > MOST_COMPARED:
     if say is not None:

@@ -315,7 +315,7 @@ def _in_picture(record: Record, totals: SplitFindings) -> tuple[list[Problem], I
   height, width, _ = pixels.shape
   smallest, largest = totals.sides if any(totals.sides) else (height, height)
   totals.sides = min(smallest, height, width), max(largest, height, width)
-  return [], Identity(record.key, duplicates.pixel_hash(pixels), duplicates.look(pixels))
+  return [], Identity(record.key, duplicates.pixel_hash(pixels), duplicates.difference_hash(pixels))
 
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:

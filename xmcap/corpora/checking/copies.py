@@ -16,7 +16,7 @@ SCHEMA = f"{duplicates.SCHEMA} CREATE TABLE keys (key PRIMARY KEY, number) WITHO
 
 
 class Identity(NamedTuple):
-  """Key of a record, and `duplicates.pixel_hash` and `duplicates.look` of its image, unless damaged."""
+  """Key of a record, and `duplicates.pixel_hash` and `duplicates.difference_hash` of its image, unless damaged."""
 
   key: str = ""
   pixels: str = ""
@@ -28,7 +28,7 @@ class Copies:
 
   def __init__(self, database: sqlite3.Connection, say: Say | None):
     self._database, self._say = database, say
-    self._index = duplicates.PictureIndex(database)
+    self._index = duplicates.ImageIndex(database)
     self._sources: list[RecordSource] = []
     self._looks: list[array.array] = []
     self._same: set[int] = set()

@@ -204,7 +204,10 @@ def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, str, s
     identity = record.key[-12:] if _COCO_ID.fullmatch(record.key) else record.key
     try:
       pixels = images.decode(record.image, record.key)
-      hashes = duplicates.pixel_hash(pixels), f"{duplicates.look(pixels):x}"  # SQLite's numbers are signed
+      hashes = (
+        duplicates.pixel_hash(pixels),
+        f"{duplicates.difference_hash(pixels):x}",
+      )  # SQLite's numbers are signed
     except XmcapError:
       hashes = hashlib.sha256(record.image).hexdigest(), "0"
     rows.append((record.key, identity, *hashes))

@@ -146,11 +146,11 @@ def _join(database: sqlite3.Connection, work: BuildInProgress, images: ByPath) -
     row = database.execute("SELECT owner FROM owners WHERE picture = ?", (first,)).fetchone()
     owner = first if row is None else row[0]
     database.execute("INSERT INTO owners VALUES (?, ?)", (picture, owner))
-    key, place, of = database.execute(
+    key, place, owner_key = database.execute(
       "SELECT one.key, one.place, other.key FROM pictures AS one, pictures AS other WHERE one.id = ? AND other.id = ?",
       (picture, owner),
     ).fetchone()
-    work.problems.add("same_picture", place, f"{key} is {of}")
+    work.problems.add("same_picture", place, f"{key} is {owner_key}")
   database.executescript(_JOIN)
 
 

@@ -69,9 +69,8 @@ def _detected(seconds: float, method: str | None = None) -> ClusterProcess | Non
   proxies.go_past(os.environ.get("GCE_METADATA_IP", "metadata.google.internal"), "no_proxy")
   try:
     with warnings.catch_warnings():
-      warnings.simplefilter(
-        "ignore"
-      )  # on Kubernetes, that its package is missing; `launchers` says what to do
+      # On Kubernetes jax warns that its package is missing; `launchers` says what to do.
+      warnings.simplefilter("ignore")
       address, count, index, devices = ClusterEnv.auto_detect_unset_distributed_params(
         address or None, None, None, None, method, int(seconds)
       )
