@@ -319,7 +319,7 @@ def fill_missing(
     The predictions in a new dictionary, and language -> number of missing predictions, if above 0.
   """
   filled, counts = dict(predictions), {}
-  for language, key in _missing(references, predictions, languages):
+  for language, key in _missing(references, predictions, frozenset(languages)):
     filled[key] = {**filled.get(key, {}), language: ""}
     counts[language] = counts.get(language, 0) + 1
   return filled, dict(sorted(counts.items()))
@@ -345,10 +345,10 @@ def _refuse_differing(
   failed: Mapping[str, Mapping[str, Failed]],
 ) -> None:
   """Raises Unmatched if predictions are missing or have no references; it shows both, side by side."""
-  lacking = list(_missing(references, predictions, scored)) if missing == "refuse" else []
+  languages = frozenset(scored)
+  lacking = list(_missing(references, predictions, languages)) if missing == "refuse" else []
   unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
   absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
-  languages = frozenset(scored)
   rejected = getattr(references, "rejected", ())
   extra = []
   for key, captions in predictions.items():
@@ -386,14 +386,13 @@ def _refuse_differing(
 
 
 def _missing(
-  references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
+  references: ReferenceMapping, predictions: Predictions, languages: Collection[str]
 ) -> Iterator[tuple[str, str]]:
   """Yields (language, image key) with references but no prediction, in the order of the references."""
-  codes = set(languages)
   for key, captions in references.items():
     predicted = predictions.get(key, {})
     for language, texts in captions.items():
-      if texts and language in codes and language not in predicted:
+      if texts and language in languages and language not in predicted:
         yield language, key
 
 
