@@ -76,6 +76,9 @@ def main(argv: list[str] | None = None) -> int:
     if isinstance(error, FileNotFoundError) and _is_folder_gone():
       _report("the working folder was removed: change to another one (cd), and start again")
       return UsageError.exit_code
+    if isinstance(error, RecursionError):
+      _report("an input is nested too deeply: mend or remove it")
+      return UsageError.exit_code
     failure = extras.explained(error) or refusals.explained(error) or paths.explained(error)
     if failure is None:
       raise

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.pages.report import elements
 from xmcap.reading import jsonl
@@ -108,8 +109,8 @@ def parse(content: Any, where: str | os.PathLike) -> RatingProtocol:
       raise refuse(
         f"criterion '{shown(name)}': the name must be letters, digits and _, and none of the file's fields"
       )
-    if protocol.names.count(name) > 1:
-      raise refuse(f"criterion '{name}' is there twice; keep one")
+  if repeated := wording.repeated(protocol.names):
+    raise refuse(f"criterion '{repeated[0]}' is there twice; keep one")
   for criterion in protocol.criteria:
     values = [value for value, _ in criterion.choices]
     label = f"criterion '{criterion.name}'"
