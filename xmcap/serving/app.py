@@ -161,7 +161,7 @@ class _Captions:
     query = dict(request.query_params)
     if len(query) < len(request.query_params.multi_items()):
       twice = wording.repeated(name for name, _ in request.query_params.multi_items())
-      raise Refused(400, f"parameter {twice[0][:40]!r} is there twice: give it once")
+      raise Refused(400, f"parameter {twice[0][:40]!r} is given twice: give it once")
     if unknown := sorted(set(query) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
     model = self._service.model
