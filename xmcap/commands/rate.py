@@ -63,9 +63,11 @@ def _join(arguments) -> None:
     rating_join.write_rows(arguments.out, joined.rows)
   for rater, count in joined.rated.items():
     print(f"{terminal.shown(rater)}: {count:,} of {joined.items:,} items rated")
-  for (rater, first), (count, changed) in joined.checked.items():
-    outcome = "her or his file is not there" if changed is None else f"{changed:,} changed"
+  for (rater, first), (count, changed, absent) in joined.checked.items():
+    outcome = f"{changed:,} changed" + (f", {absent:,} not in these files" if absent else "")
     print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {outcome}")
+  for note in joined.notes:
+    print(f"note: {note}")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
   if joined.equal:

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -81,6 +81,18 @@ def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lamb
   return _merged(suggestions)
 
 
+def remove_others(folder: str | os.PathLike, written: Collection[pathlib.Path]) -> list[pathlib.Path]:
+  """Removes the page and pictures of an earlier call that were not written now; returns the page if it was there."""
+  page = pathlib.Path(folder, PAGE)
+  for path in sorted(pathlib.Path(folder, FOLDER).glob("[0-9]*.jpg")):
+    if path not in written:
+      files.remove(path)
+  if page in written or not page.exists():
+    return []
+  files.remove(page)
+  return [page]
+
+
 def _check_some(suggestions: Suggestions, path: str | os.PathLike, noun: str, language: str) -> None:
   if not suggestions:
     raise UsageError(f"{path}: no {noun} in {language}; give a file that has some, or another --language")
@@ -101,11 +113,11 @@ def write_annotation_page(
   items: Sequence[AnnotationItem],
   procedure: Procedure,
   annotator: str = "",
-) -> None:
+) -> set[pathlib.Path]:
   """Writes `annotate.html` into a folder, with the pictures in it, or in `pictures/` if there are many.
 
   With the name of an annotator the page is for them alone, and does not ask for a name. The same input gives the same
-  bytes. UsageError names pictures that cannot be read, or have no caption where captions are rated.
+  bytes. Returns the files. UsageError names pictures that cannot be read, or have no caption where captions are rated.
   """
   out = pathlib.Path(out)
   link = len(items) > MOST_EMBEDDED
@@ -135,6 +147,7 @@ def write_annotation_page(
   style = elements.resource("annotation_page.css", "xmcap.human")
   data = _page_data(language, items, sources, procedure, annotator)
   files.write_text(out / PAGE, rating_page.fill_page("annotation_page", procedure.title, data, link, style))
+  return {out / PAGE, *(out / source for source in sources if link)}
 
 
 def _page_data(

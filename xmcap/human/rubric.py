@@ -14,8 +14,7 @@ from typing import Any
 from xmcap import languages, wording
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.human import agreement, fields
-from xmcap.human.rating_protocols import RESERVED
+from xmcap.human import agreement, fields, rating_protocols
 from xmcap.human.sheets import Cell, Findings, Sheet, SheetColumn
 from xmcap.reading import joining
 from xmcap.terminal import shown
@@ -113,7 +112,8 @@ class RubricFindings(Findings):
     columns = [*map(SheetColumn, ("language", "system"))]
     columns += [SheetColumn(name, format=",") for name in ("pictures", "ratings")]
     for name in self.systems[0].means:
-      columns += [SheetColumn(name, format=".2f"), SheetColumn(f"{name}_sd", "\u00b1", ".2f")]
+      deviation = SheetColumn(f"{name}{rating_protocols.DEVIATION}", "\u00b1", ".2f")
+      columns += [SheetColumn(name, format=".2f"), deviation]
     rows: list[list[Cell]] = []
     for system in self.systems:
       pairs = zip(system.means.values(), system.deviations.values(), strict=True)
@@ -166,15 +166,18 @@ def read(paths: joining.Paths) -> RubricRatings:
   seen: dict[tuple[str, ...], str] = {}
   first: tuple[str, bool, tuple[str, ...]] | None = None
   for where, row in fields.rows(paths, (*_MEMBERS, "protocol", "the criteria")):
-    language, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
+    language, key, system = (fields.text(row, name, where) for name in _MEMBERS[:-1])
+    rater = fields.person(row, "rater", where)
     languages.check(language, where)
     of_tags = "tag" in row
     text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
-    criteria = tuple(name for name in row if name not in RESERVED | {"image/key"})
+    criteria = tuple(name for name in row if name not in rating_protocols.RESERVED | {"image/key"})
     own = (fields.text(row, "protocol", where), of_tags, criteria)
     if not criteria:
       raise UsageError(f"{where}: no criterion; give the file that xmcap human rate --join wrote")
-    first = first or own
+    if first is None:
+      rating_protocols.check_names(criteria, where)
+      first = own
     if own != first:
       raise UsageError(
         f"{where}: another protocol, or other criteria, than in the first line; read them apart"
@@ -196,7 +199,8 @@ def evaluate(joined: RubricRatings) -> RubricFindings:
   tags: list[JudgedTags] = []
   agreements: list[CriterionAgreement] = []
   notes = [
-    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}"
+    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}",
+    *fields.alike(rating.rater for rating in joined.ratings),
   ]
   for language, of_language in _grouped(joined.ratings, lambda rating: rating.language):
     by_system = _grouped(of_language, lambda rating: rating.system)
