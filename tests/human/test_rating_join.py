@@ -230,6 +230,15 @@ def test_rating_join_finds_every_ring_of_checks(checks):
   assert bool(ring) == any(walk(rater, len(ratings) + 1) in ratings for rater in ratings)
 
 
+def test_rating_join_refuses_a_rating_that_a_later_file_takes_back(join):
+  back = {"item": "b1", "rater": "anna", "taken_back": True}
+  joined = join("thumb", [back, _thumb("b2")])
+  assert (joined.taken_back, joined.unrated, joined.rated) == (1, 2, {"anna": 1})
+  for order in (1, -1):
+    with pytest.raises(UsageError, match="item 'b1' was rated by 'anna' before"):
+      join("thumb", *[[_thumb("b1")], [back]][::order])
+
+
 def test_rating_join_notes_raters_whose_names_differ_in_case(join):
   joined = join("thumb", [_thumb("b1", "Anna"), _thumb("b2", "anna"), _thumb("b3", "bo", checks="ANNA")])
   assert joined.notes == ["counted as different people: ANNA and Anna and anna"]

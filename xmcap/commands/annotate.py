@@ -130,11 +130,7 @@ def _annotate(arguments) -> None:
     folders = {name: f"{out}/{name}" for name in shares}
   pages = {name: f"{folder}/{annotation_page.PAGE}" for name, folder in folders.items()}
   assignment = f"{out}/{annotation_assignment.FILE}"
-  of_pages = [f"{folder}/{annotation_page.FOLDER}" for folder in folders.values()]
-  folders_of_images = {os.path.dirname(file) or "." for file in images}
-  outputs.keep_apart(
-    {"--out": [*pages.values(), *of_pages, assignment]}, {**read, "--images": [*images, *folders_of_images]}
-  )
+  outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(images)})
   suggested = _suggestions(arguments, procedure.rated_language or language.code, keys)
   items = {}
   for key, (file, path) in zip(keys, images.items(), strict=True):
@@ -144,11 +140,13 @@ def _annotate(arguments) -> None:
     suggestions = [] if procedure.ratings else sentences
     items[key] = annotation_page.AnnotationItem(key, path, read_picture, suggestions, tags, rated)
   with outputs.held(out, arguments.prog), outputs.together(out, below=True):
+    others = {out, *folders.values(), *(f"{out}/{name}" for name in annotation_assignment.earlier(out))}
+    of_pages = [f"{folder}/{annotation_page.FOLDER}" for folder in others]
+    outputs.keep_apart({"--out": of_pages}, {"--images": {os.path.dirname(file) or "." for file in images}})
     written = set()
     for name, share in shares.items():
       own = [items[key] for key in share]
       written |= annotation_page.write_annotation_page(folders[name], language.code, own, procedure, name)
-    others = {out, *folders.values(), *(f"{out}/{name}" for name in annotation_assignment.earlier(out))}
     removed = [page for folder in sorted(others) for page in annotation_page.remove_others(folder, written)]
     if arguments.annotators:
       annotation_assignment.write(assignment, language.code, shares)

@@ -38,6 +38,10 @@ def person(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -
   return tidy(text(row, name, where, blank))
 
 
+MAX_NAME = 100
+"""Characters of the name of a rater or annotator that can be typed on a page."""
+
+
 def tidy(name: str) -> str:
   """Returns a name in Unicode's form NFC with single spaces, as `tidy` of page.js."""
   return " ".join(unicodedata.normalize("NFC", name).split())

@@ -29,6 +29,7 @@ class JoinedRatings:
       whose checked rating is in none of the files.
     items: number of items in the key that the page asks about.
     unrated: number of those that nobody rated.
+    taken_back: number of ratings that were deleted on the page.
     equal: number of rows that are ties of equal captions, which nobody was asked about.
   """
 
@@ -39,6 +40,7 @@ class JoinedRatings:
   items: int
   unrated: int
   equal: int = 0
+  taken_back: int = 0
 
   @property
   def notes(self) -> list[str]:
@@ -86,6 +88,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   protocol, items = _read_key(key)
   seen: dict[tuple[str, str], str] = {}  # (item, rater) -> place
   of_items: dict[str, dict[str, _Rating]] = {}
+  taken_back: list[tuple[str, str]] = []
   for path in ratings:
     for number, line in jsonl.read(path):
       where = f"{path}, line {number}"
@@ -95,10 +98,16 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
           f"{where}: item '{shown(id)}' is not in {key}; join ratings with the key of the page that they "
           "were made on"
         )
+      # Also of one that was taken back: an earlier file of the rater still has it.
       fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{shown(rater)}'")
+      if line.get("taken_back") is True:
+        taken_back.append((id, rater))
+        continue
       answer = {criterion.name: _answer(line, criterion, where) for criterion in protocol.criteria}
       checks = fields.person(line, "checks", where) if "checks" in line else ""
       of_items.setdefault(id, {})[rater] = _Rating(rater, checks, answer)
+  for place in taken_back:
+    del seen[place]
   if not of_items:
     named = ", ".join(map(str, ratings))
     raise UsageError(f"{named}: contains no ratings; save them on the page, then join the saved file")
@@ -120,7 +129,8 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   tie = _Rating("", "", {"rating": 0})
   rows += [{**row, "equal_captions": True} for item in ties for row in _rows(protocol, item, tie)]
   asked = sum(item.asked for item in items.values())
-  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), asked, asked - len(of_items), len(ties))
+  counts = (asked, asked - len(of_items), len(ties), len(taken_back))
+  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), *counts)
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:

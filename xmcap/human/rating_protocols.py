@@ -44,6 +44,7 @@ RESERVED = frozenset(
     "left",
     "right",
     "key",
+    "taken_back",
   }
 )
 _COLUMNS = frozenset({"language", "system", "pictures", "ratings"})
