@@ -124,13 +124,14 @@ function removeTag(text) {
 function editTag(before, typed) {
   if (typed === before) return;
   const [text, ...more] = typed.split(TAG_ENDS).map(tidy).filter(Boolean);
-  if (!text || now().tags.includes(text)) {
+  if (text !== before && (!text || now().tags.includes(text))) {
     removeTag(before);
-  } else {
+  } else if (text !== before) {
     now().tags = now().tags.map((tag) => (tag === before ? text : tag));
     changed("edit_tag", text, { before });
   }
   for (const tag of more) addTag(tag);
+  showState();
 }
 
 function toggleTag(text) {

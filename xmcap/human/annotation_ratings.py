@@ -14,7 +14,7 @@ from typing import Any
 import regex
 
 from xmcap import languages
-from xmcap.human import agreement, annotation_report
+from xmcap.human import agreement, annotation_report, fields
 from xmcap.human.annotations import Annotation, Rated, Rating
 from xmcap.human.fields import ALL
 from xmcap.human.sheets import Findings, Sheet, SheetColumn
@@ -109,10 +109,8 @@ def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
   agreements: list[RatingAgreement] = []
   for language in languages.ordered(entry.language for entry, _ in rated):
     of_language = [pair for pair in rated if pair[0].language == language]
-    by_annotator: dict[str, list[tuple[Annotation, Rated]]] = {}
-    for pair in of_language:
-      by_annotator.setdefault(pair[0].annotator, []).append(pair)
-    ratings += [_ratings(language, name, by_annotator[name]) for name in sorted(by_annotator)]
+    by_annotator = fields.grouped(of_language, lambda pair: pair[0].annotator)
+    ratings += [_ratings(language, name, pairs) for name, pairs in by_annotator.items()]
     if len(by_annotator) > 1:
       ratings.append(_ratings(language, ALL, of_language))
     agreements += _agreement(language, of_language)

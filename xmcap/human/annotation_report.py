@@ -8,7 +8,7 @@ distance in characters. Agreement and time are this project's.
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
@@ -110,15 +110,15 @@ def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> Annotation
   agreement: list[TagAgreement] = []
   annotations = list(annotations)
   written = [entry for entry in annotations if not entry.is_empty]
-  by_language = _grouped(written, lambda entry: entry.language)
+  by_language = fields.grouped(written, lambda entry: entry.language)
   by_language = {language: by_language[language] for language in languages.ordered(by_language)}
   notes = []
   for language, of_language in by_language.items():
-    by_annotator = _grouped(of_language, lambda entry: entry.annotator)
-    work += [_work(language, name, by_annotator[name]) for name in sorted(by_annotator)]
+    by_annotator = fields.grouped(of_language, lambda entry: entry.annotator)
+    work += [_work(language, name, by_annotator[name]) for name in by_annotator]
     if len(by_annotator) > 1:
       work.append(_work(language, ALL, of_language))
-    of_pictures = _grouped([entry for entry in of_language if entry.described], lambda entry: entry.key)
+    of_pictures = fields.grouped([entry for entry in of_language if entry.described], lambda entry: entry.key)
     agreement += _agreement(language, list(of_pictures.values()))
     if many := sum(len(of_picture) > MOST_IN_PAIRS for of_picture in of_pictures.values()):
       notes.append(
@@ -201,15 +201,6 @@ def _agreement(language: str, of_pictures: Sequence[Sequence[Annotation]]) -> li
     every = list(itertools.chain.from_iterable(scores.values()))
     rows.append(TagAgreement(language, ALL, ALL, len(every), *_means(every)))
   return rows
-
-
-def _grouped(
-  annotations: Iterable[Annotation], name: Callable[[Annotation], str]
-) -> dict[str, list[Annotation]]:
-  groups: dict[str, list[Annotation]] = {}
-  for annotation in annotations:
-    groups.setdefault(name(annotation), []).append(annotation)
-  return groups
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -5,13 +5,15 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from xmcap.errors import UsageError
 from xmcap.reading import joining, jsonl, tables
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
+
+Row = TypeVar("Row")
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 10_000
@@ -102,6 +104,14 @@ def rows(
       yield f"{path}, line {line}", row
     if is_empty:
       raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(required)}")
+
+
+def grouped(rows: Iterable[Row], name: Callable[[Row], str]) -> dict[str, list[Row]]:
+  """Returns the rows by their names, sorted by name."""
+  groups: dict[str, list[Row]] = collections.defaultdict(list)
+  for row in rows:
+    groups[name(row)].append(row)
+  return dict(sorted(groups.items()))
 
 
 def once(seen: dict[Any, str], key: Hashable, where: str, event: str) -> None:

@@ -13,7 +13,7 @@ let texts = []; // heading, question and meanings of the criteria, in the langua
 let rater = "";
 let language = ""; // "": all
 let answers = bare(); // item id -> {name of a criterion: value}, and `checks`: whose rating this replaces
-let takenBack = new Set(); // ids of items, whose rating an earlier file may have
+let saved = new Set(); // ids of items whose ratings are in a file
 let first = null; // the ratings that are checked: {rater, answers}
 let unsaved = false;
 
@@ -55,7 +55,7 @@ function keep() {
   keepAnswers({
     [lastRater]: rater,
     [lastLanguage]: language,
-    [kept(rater)]: { answers, takenBack: [...takenBack], place, unsaved, language, first },
+    [kept(rater)]: { answers, saved: [...saved], place, unsaved, language, first },
   });
 }
 
@@ -75,7 +75,7 @@ function known(given) {
 function recall(name) {
   const state = readKept(kept(name));
   answers = known(state?.answers);
-  takenBack = new Set(Array.isArray(state?.takenBack) ? state.takenBack.filter((id) => ids.has(id)) : []);
+  saved = new Set(Array.isArray(state?.saved) ? state.saved.filter((id) => ids.has(id)) : []);
   first = typeof state?.first?.rater === "string" ? { rater: state.first.rater, answers: known(state.first.answers) } : null;
   place = state?.language === language && Number.isInteger(state.place) && state.place in screens ? state.place : 0;
   unsaved = Boolean(state?.unsaved);
@@ -167,7 +167,6 @@ function takeBack() {
   const { id } = cards[current[0]].item;
   if (!(id in answers)) return;
   delete answers[id];
-  takenBack.add(id);
   unsaved = true;
   current = [current[0], 0];
   keep();
@@ -246,7 +245,8 @@ function save() {
   const all = screensOf(data.items); // in all languages, whichever is chosen now
   const done = all.filter(isDone);
   const items = done.flat();
-  const back = [...takenBack].filter((id) => !items.some((item) => item.id === id));
+  const rated = new Set(items.map(({ id }) => id));
+  const back = [...saved].filter((id) => !rated.has(id)); // taken back since
   if (!done.length && !back.length) {
     say("Nothing is rated yet.");
     return;
@@ -259,6 +259,7 @@ function save() {
   }));
   lines.push(...back.map((id) => JSON.stringify({ ...shared(id), taken_back: true })));
   const file = saveAnswers("ratings", rater, lines);
+  rated.forEach((id) => saved.add(id));
   const begun = all.filter(isBegun).length;
   unsaved = begun > 0;
   keep();

@@ -30,23 +30,10 @@ from xmcap.terminal import shown
 _LARGEST = 1e6
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}", re.ASCII)
 # The other fields of files of ratings.
-RESERVED = frozenset(
-  {
-    "item",
-    "protocol",
-    "rater",
-    "checks",
-    "language",
-    "system",
-    "systems",
-    "caption",
-    "tag",
-    "left",
-    "right",
-    "key",
-    "taken_back",
-  }
-)
+RESERVED = frozenset({
+  "item", "protocol", "rater", "checks", "taken_back", "language", "system", "systems", "caption", "tag", "left",
+  "right", "key",
+})  # fmt: skip
 _COLUMNS = frozenset({"language", "system", "pictures", "ratings"})
 DEVIATION = "_sd"
 """Follows the name of a criterion in the name of the column of its deviation."""

@@ -171,8 +171,12 @@ const showStart = () => askName("rating", "rater", rater || data.rater);
 function start(name) {
   rater = name;
   recall(rater);
-  if (chosen?.rater === rater) answers = bare(chosen.answers, answers);
-  else if (chosen) first = chosen;
+  if (chosen?.rater === rater) {
+    answers = bare(chosen.answers, answers);
+    Object.keys(chosen.answers).forEach((id) => saved.add(id));
+  } else if (chosen) {
+    first = chosen;
+  }
   chosen = null;
   byId("first").value = "";
   byId("first-read").textContent = "";

@@ -8,7 +8,7 @@ tags that people judged). Agreement is this project's.
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xmcap import languages, wording
@@ -117,15 +117,8 @@ class RubricFindings(Findings):
     rows: list[list[Cell]] = []
     for system in self.systems:
       pairs = zip(system.means.values(), system.deviations.values(), strict=True)
-      rows.append(
-        [
-          system.language,
-          system.system,
-          system.pictures,
-          system.ratings,
-          *itertools.chain.from_iterable(pairs),
-        ]
-      )
+      counts = [system.language, system.system, system.pictures, system.ratings]
+      rows.append([*counts, *itertools.chain.from_iterable(pairs)])
     title = f"Ratings by {self.protocol}: means and standard deviations"
     sheets = [Sheet("rubric_means", title, columns, rows)]
     if self.tags:
@@ -202,8 +195,8 @@ def evaluate(joined: RubricRatings) -> RubricFindings:
     f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}",
     *fields.alike(rating.rater for rating in joined.ratings),
   ]
-  for language, of_language in _grouped(joined.ratings, lambda rating: rating.language):
-    by_system = _grouped(of_language, lambda rating: rating.system)
+  for language, of_language in fields.grouped(joined.ratings, lambda rating: rating.language).items():
+    by_system = list(fields.grouped(of_language, lambda rating: rating.system).items())
     _check_same(language, by_system)
     systems += [_of_system(language, name, rows, joined.criteria) for name, rows in by_system]
     rated = _rated(of_language)
@@ -233,15 +226,6 @@ def _rated(ratings: Iterable[RubricRating]) -> dict[tuple[str, str], dict[str, t
   for rating in ratings:
     rated.setdefault((rating.key, rating.text), {})[rating.rater] = rating.values
   return rated
-
-
-def _grouped(
-  ratings: Iterable[RubricRating], name: Callable[[RubricRating], str]
-) -> list[tuple[str, list[RubricRating]]]:
-  groups: dict[str, list[RubricRating]] = {}
-  for rating in ratings:
-    groups.setdefault(name(rating), []).append(rating)
-  return sorted(groups.items())
 
 
 def _check_same(language: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
@@ -286,7 +270,9 @@ def _judged(
       of_image.add(tag)
   judged = []
   for system, rows in by_system:
-    tags = {key: {row.text for row in of_key} for key, of_key in _grouped(rows, lambda row: row.key)}
+    tags = {
+      key: {row.text for row in of_key} for key, of_key in fields.grouped(rows, lambda row: row.key).items()
+    }
     scores = []
     for key, own in tags.items():
       if relevant[key]:
