@@ -149,7 +149,7 @@ def _ring(ratings: Mapping[str, _Rating]) -> list[str]:
     if rater in way:
       names = list(way)
       return names[names.index(rater) :]
-    ended |= way.keys()
+    ended.update(way)  # `|=` with the keys would copy the set
   return []
 
 
