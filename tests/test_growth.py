@@ -50,6 +50,9 @@ def counting(tree):
       again = [*again, loop.test]
     first = loop.generators[0].iter if hasattr(loop, "generators") else None
     once = set(ast.walk(first)) if first is not None else set()
+    # What leaves the loop runs once, too.
+    ends = [node for part in again for node in ast.walk(part) if isinstance(node, ast.Return | ast.Raise)]
+    once |= {node for end in ends for node in ast.walk(end)}
     for node in (inner for part in again for inner in ast.walk(part) if inner not in once):
       is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args
       if is_call and node.func.attr in ("count", "index") and not isinstance(node.args[0], ast.Constant):
@@ -83,6 +86,7 @@ def test_nothing_is_counted_in_a_loop():
     ("{names.count(x) for x in names}", ["names.count"]),
     ("[x for x in range(names.count(y))]", []),
     ("for x in names:\n  lines += x.count('\\n')", []),
+    ("for x in names:\n  if x:\n    return names.index(x)", []),
   ],
 )
 def test_counting_in_a_loop_is_found(text, calls):
