@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from xmcap import languages
+from xmcap import languages, spreadsheet
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
@@ -191,6 +191,6 @@ def _jsonl(rows: Iterable[dict[str, object]]) -> Iterator[str]:
 
 
 def _tsv(described: Iterable[Annotation]) -> Iterator[str]:
-  for annotation in described:
-    cells = (annotation.key, annotation.annotator, annotation.caption, ", ".join(annotation.tags))
-    yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
+  yield spreadsheet.tab_table(
+    (entry.key, entry.annotator, entry.caption, ", ".join(entry.tags)) for entry in described
+  )
