@@ -221,6 +221,7 @@ def _add_compare(commands) -> None:
 
 
 def _compare(arguments) -> None:
+  from xmcap.files import files
   from xmcap.pages import plot, side_by_side
   from xmcap.scoring import metrics
   from xmcap.scoring.comparing import comparison as comparison_lib
@@ -248,7 +249,11 @@ def _compare(arguments) -> None:
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
       comparison.write(arguments.out, style)
+      # The folder may also be that of `xmcap score`, whose report stays.
+      if not arguments.references and not os.path.exists(os.path.join(arguments.out, "table.json")):
+        files.remove(os.path.join(arguments.out, "report.html"))
     if arguments.plot:
+      stack.enter_context(outputs.together(arguments.plot, folder=False))
       plot.write_differences(arguments.plot, comparison)
     if arguments.references:
       side_by_side.write(

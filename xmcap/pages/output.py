@@ -144,11 +144,13 @@ def score_files(
   result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), baseline)
   with outputs.together(out):
     if save_document_frequencies:
-      document_frequency_files.write(
-        save_document_frequencies, result.document_frequencies, tokenizer, normalize=normalize
-      )
+      with outputs.together(save_document_frequencies, folder=False):
+        document_frequency_files.write(
+          save_document_frequencies, result.document_frequencies, tokenizer, normalize=normalize
+        )
     if plot:
-      plot_lib.write_scores(plot, result.table)
+      with outputs.together(plot, folder=False):
+        plot_lib.write_scores(plot, result.table)
     write(
       result,
       out,
