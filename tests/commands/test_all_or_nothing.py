@@ -45,6 +45,7 @@ WRITES = {
 CALLS = {
   "score": "score --references=r.jsonl --predictions={}.jsonl --processes=1 --save_df=out/x.df --out=out",
   "compare": "compare one={}1 two={}2 --resamples=20 --title={} --out=out",
+  "data labels": "data labels --labels={}_labels.json --english=english.py --prompts=p.json --out=out/labels.json",
   "human sxs": "human sxs --comparisons=core={}.csv --resamples=2 --out=out",
   "human rate": "human rate --protocol=sxs --predictions A={}.jsonl B=r2.jsonl --out=out/page.html",
   "human annotations": "human annotations {}_annotations.jsonl --out=out",
@@ -74,6 +75,9 @@ def place(tmp_path_factory):
   folder = tmp_path_factory.mktemp("place")
   files.release(folder / "r.jsonl", {key: {"en": [f"a {key}"]} for key in ("dog", "cat")}, locale="en")
   files.captions(folder / "r2.jsonl", {key: {"en": f"some {key}"} for key in ("dog", "cat")})
+  names = ", ".join(f'"thing {number}"' for number in range(1_000))
+  files.lines(folder / "english.py", f"classes = [{names}]", "prompts = ['a {}.', 'the {}.']")
+  files.json(folder / "p.json", {"DE": ["ein {}"]})
   np.save(folder / "m.npy", np.array([[0.4, 0.6], [0.2, 0.1]], np.float32))
   files.lines(folder / "t.txt", "0", "1")
   for number, name in enumerate(("old", "new")):
@@ -90,6 +94,7 @@ def place(tmp_path_factory):
       "events": [],
     }
     files.jsonl(folder / f"{name}_annotations.jsonl", {**row, "suggested": {"sentences": [], "tags": []}})
+    files.json(folder / f"{name}_labels.json", {"DE": [[0, 1], [name, "Hund"]]})
     tags = [{"image/key": key, "language": "en", "tags": [name]} for key in ("dog", "cat")]
     files.jsonl(folder / f"{name}_tags.jsonl", *tags)
     np.save(folder / f"{name}.npy", np.array([[1, 0], [number, 1]], np.float32))

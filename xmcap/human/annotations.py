@@ -167,8 +167,15 @@ def corpus_files(
 def write_corpus(out: str | os.PathLike, annotations: Iterable[Annotation]) -> None:
   """Writes the files of `corpus_files` together; XmcapError if they cannot be written."""
   with outputs.together(out):
-    for path, lines in corpus_files(out, annotations).items():
+    written = corpus_files(out, annotations)
+    for path, lines in written.items():
       files.write_lines(path, lines)
+    if pathlib.Path(
+      out, "annotations.json"
+    ).exists():  # of an earlier call, whose languages may have been others
+      names = ("tags.jsonl", *(f"{language}.tsv" for language in languages.LANGUAGES))
+      for path in {pathlib.Path(out, name) for name in names} - written.keys():
+        files.remove(path)
 
 
 def _caption(annotation: Annotation) -> dict[str, object]:
