@@ -24,10 +24,12 @@ FLOORS = (
     "grid",
     "languages",
     "latex",
+    "markdown",
     "platforms",
     "processes",
     "progress",
     "quiet",
+    "spreadsheet",
     "terminal",
     "wording",
   ),
@@ -57,10 +59,10 @@ DOORS = ("xmcap", "xmcap.scoring")
 MOST_LINES = 400
 
 BUDGETS = {
-  "ground": 2_190,
-  "files": 2_611,
+  "ground": 2_310,
+  "files": 2_640,
   "papers": 130,
-  "reading": 5_090,
+  "reading": 5_100,
   "scoring": 9_540,
   "models": 2_690,
   "data": 5_580,
@@ -78,8 +80,8 @@ BUDGETS = {
   "serving": 1_450,
   "export": 470,
   "t5x": 430,
-  "commands": 4_344,
-  "cli": 160,
+  "commands": 4_370,
+  "cli": 170,
   "launch": 1_320,
 }
 """Most lines of Python of each room; of the ground, together. What a feature adds, something else in the room pays for,

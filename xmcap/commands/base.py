@@ -133,6 +133,13 @@ def flag(command, name: str, help: str) -> None:
   command.add_argument(name, action="store_true", help=help)
 
 
+def add_raw(command) -> None:
+  """Adds the option of a command that writes CSV or TSV; `cli` hands it to `spreadsheet.raw`."""
+  flag(
+    command, "--raw", "CSV and TSV for programs: no apostrophe before a text that a spreadsheet would compute"
+  )
+
+
 def number(
   command, name: str, help: str, default: int | None = None, least: int = 0, most: int | None = None,
   metavar: str = "N", **settings: Any,
