@@ -19,6 +19,7 @@ FLOORS = (
     "digests",
     "errors",
     "extras",
+    "gin_files",
     "gin_names",
     "gin_types",
     "grid",

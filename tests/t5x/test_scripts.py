@@ -13,7 +13,7 @@ pytest.importorskip("t5x", reason="t5x is not installed: docs/t5x.md says how")
 
 from tests.make import small_corpus
 from tests.t5x.corpus import LANGUAGES
-from xmcap import configuration
+from xmcap import gin_files
 from xmcap.launch import local
 from xmcap.training.checkpoints import weights
 
@@ -31,7 +31,7 @@ def _python(*arguments):
 def _t5x(script, corpus_dir, **macros):
   values = {"NUM_PARTITIONS": 2, "BATCH_SIZE": 8, **macros}
   return _python(
-    "-m", f"t5x.{script}", f"--gin_search_paths={configuration.gin_folder()}", "--gin_file=models/tiny.gin",
+    "-m", f"t5x.{script}", f"--gin_search_paths={gin_files.gin_folder()}", "--gin_file=models/tiny.gin",
     f"--gin_file={corpus_dir / 'three.gin'}", f"--gin_file=t5x/{script}.gin", *small_corpus.SMALLER,
     *(f"--gin.{name}={value!r}" for name, value in values.items()),
   )  # fmt: skip
