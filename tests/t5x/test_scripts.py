@@ -94,7 +94,7 @@ def test_t5x_train_continues_from_xmcap_weights(corpus_dir, tmp_path):
   files = ("models/tiny.gin", corpus_dir / "three.gin", "runs/train.gin")
   values = {"MODEL_DIR": tmp_path / "run", "TOTAL_STEPS": 1, "BATCH_SIZE": 16, "EVALUATORS": "[]"}
   _python(
-    "-m", "xmcap.cli", "train", *(f"--gin_file={file}" for file in files), *small_corpus.SMALLER,
+    "-m", "xmcap.cli", "train", "--allow_import", *(f"--gin_file={file}" for file in files), *small_corpus.SMALLER,
     *(f"--gin.{name}={value}" for name, value in values.items()),
   )  # fmt: skip
   _python("-m", "xmcap.t5x.checkpoints", "to_t5x", f"--input={tmp_path / 'run'}", f"--out={tmp_path / 't5x'}")

@@ -156,7 +156,7 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
 def _gin_folder(arguments, place: LaunchPlace, copies: str) -> str:
   """The folder in which the gin files of the hosts' working folder are found here.
 
-  Those of a bucket are copied into `copies`, an empty folder; a `model.json` in `arguments.gin_file` becomes a path here.
+  Those of a bucket are copied into `copies`, an empty folder. A `model.json` in `arguments.gin_file` becomes a path.
   """
   from xmcap import gin_files
 
