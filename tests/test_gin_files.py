@@ -24,7 +24,7 @@ def stranger(tmp_path, monkeypatch):
 
 def test_xmcap_files_include_from_their_folder_only():
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"])
-  assert configuration.macro("MIXTURE") == "coco35l"
+  assert configuration.macro("MIXTURE") == "coco_35l"
 
 
 def test_eval_without_gin_files_takes_its_own(stranger):
