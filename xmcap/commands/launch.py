@@ -7,7 +7,7 @@ from typing import Any
 
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
-from xmcap.launch import local, options, slurm, tpu_vm, xpk
+from xmcap.launch import lifetime, local, options, slurm, tpu_vm, xpk
 from xmcap.launch.gcloud import Slice, TpuVm, slice_of
 from xmcap.launch.package import Package
 
@@ -41,7 +41,7 @@ def add(commands) -> None:
     command,
     "--price",
     "X",
-    "price per chip-hour, with which --action=status says the cost so far",
+    "price per chip-hour: the last lines say what an hour costs, --action=status what it cost so far",
     type=float,
   )
 
@@ -123,9 +123,10 @@ def _tpu_vm(arguments) -> None:
     return
   package, following = (options.parsed(arguments, kind) for kind in (Package, tpu_vm.Following))
   vm.create()  # raises for missing options
+  lifetime.check_price(arguments.price)
   written = _checked(arguments, _slices(vm.accelerator_type, vm.num_slices, arguments, following.files))
   logs = f"{written.rstrip('/')}/logs" if written.startswith("gs://") else ""
-  run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs)
+  run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs, price=arguments.price)
   if arguments.dry_run:
     print(run.dry_run())
   else:
