@@ -27,6 +27,15 @@ _PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
     (["tpu-vm", *_PLACE, "--action=stop", "--", "train"], "--action=stop: give no command"),
     (["tpu-vm", *_PLACE, "--action=destroy"], "invalid choice"),
     (["tpu-vm", *_PLACE, "--action=logs", "--worker=1,2"], "--worker=1,2"),
+    (
+      ["tpu-vm", *_PLACE, "--install=xmcap", "--accelerator_type=v4-8", "--wait=nan", "--", "train"],
+      "--wait=nan",
+    ),
+    (
+      ["tpu-vm", *_PLACE, "--install=xmcap", "--accelerator_type=v4-8", "--price=-1", "--", "train"],
+      "--price=-1",
+    ),
+    (["tpu-vm", *_PLACE, "--install=xmcap", f"--accelerator_type=v4-{'9' * 5000}", "--", "train"], "v4-99"),
     (["xpk", *_PLACE, "--cluster=c", "--docker_image=a/b", "--", "train"], "--tpu_type"),
     (["xpk", *_PLACE, "--cluster=c", "--tpu_type=v4-8", "--", "train"], "--docker_image"),
     (["xpk", *_PLACE, "--cluster=C", "--", "train"], "--cluster=C"),

@@ -103,7 +103,7 @@ class Cloud:
     self.set("kind", "tpu-vm")
     values = {"python": sys.executable, "cloud": str(self.folder), "workers": workers}
     values["lock"] = scripts.folder() / "requirements.lock"
-    self._path = path = folder / "path"
+    self.path = path = folder / "path"
     xmcap = stubs.program(path / "xmcap", _XMCAP.format(bucket=str(self.bucket), **values) + body)
     stubs.program(path / "uv", _UV.format(xmcap=xmcap, **values))
     stubs.program(path / "curl", _CURL.format(cloud=shlex.quote(str(self.folder))))
@@ -115,8 +115,7 @@ class Cloud:
     """Stands for `runner.execute`."""
     assert argv[0] == "gcloud", argv
     try:
-      code, out = self._answer(argv[1:], captured)
-      error = b""
+      code, out, error = self._answer(argv[1:], captured)
     except _Refused as refusal:
       code, out, error = 1, b"", f"{refusal}\n".encode()
     except TimeoutError:
@@ -128,7 +127,7 @@ class Cloud:
       sys.stderr.write(error.decode())
     return subprocess.CompletedProcess(argv, code, out, error)
 
-  def _answer(self, words: Sequence[str], captured: bool) -> tuple[int, bytes]:
+  def _answer(self, words: Sequence[str], captured: bool) -> tuple[int, bytes, bytes]:
     kind, verb = words[2:4]
     options = dict(word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word)
     name = verb
@@ -154,9 +153,9 @@ class Cloud:
       if not self._has(kind):
         raise _Refused("ERROR: (gcloud) NOT_FOUND: Resource 'x' was not found\n- details")
       if options["format"].startswith("value(createTime"):
-        return 0, (self.folder / "created").read_bytes()
+        return 0, (self.folder / "created").read_bytes(), b""
       active = kind == "queued-resources" and state in ("READY", "PREEMPTED")
-      return 0, b"ACTIVE" if active else state.encode()
+      return 0, b"ACTIVE" if active else state.encode(), b""
     if verb == "create":
       self._create(kind)
     elif verb == "delete":
@@ -173,7 +172,7 @@ class Cloud:
     elif verb == "ssh":
       chosen = workers if options["worker"] == "all" else [workers[int(options["worker"])]]
       return self._ssh(chosen, options["command"], captured)
-    return 0, b""
+    return 0, b"", b""
 
   def is_now(self, fault: str, name: str) -> bool:
     return name in (self.folder / fault).read_text().split()
@@ -189,8 +188,8 @@ class Cloud:
     self.set("state", "READY")
     self.set("kind", kind)
 
-  def _ssh(self, workers: Sequence[pathlib.Path], command: str, captured: bool) -> tuple[int, bytes]:
-    environment = {**os.environ, "PATH": f"{self._path}:{os.environ['PATH']}"}
+  def _ssh(self, workers: Sequence[pathlib.Path], command: str, captured: bool) -> tuple[int, bytes, bytes]:
+    environment = {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}"}
     answers = [
       subprocess.run(
         ["bash", "-c", command], env={**environment, "HOME": str(worker)}, capture_output=captured
@@ -198,7 +197,9 @@ class Cloud:
       for worker in workers
     ]
     code = next((answer.returncode for answer in answers if answer.returncode), 0)
-    return code, b"".join(answer.stdout for answer in answers) if captured else b""
+    if not captured:
+      return code, b"", b""
+    return code, b"".join(answer.stdout for answer in answers), b"".join(answer.stderr for answer in answers)
 
   def run(
     self,

@@ -216,6 +216,7 @@ def test_tpu_vm_delete(make):
     ([("a", "exited", "137"), ("b", "running", "-")], "again"),
     ([("a", "lost", "-"), ("b", "running", "-")], "again"),
     ([("a", "exited", "75"), ("b", "exited", "1")], "failed"),
+    ([("a", "exited", "9" * 5000)], None),
   ],
 )
 def test_tpu_vm_outcome_of_worker_states(workers, kind):

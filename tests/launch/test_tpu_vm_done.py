@@ -194,9 +194,10 @@ def test_tpu_vm_status_shows_the_cost(make, capfd):
   assert 640 <= float(hours) < 660 and float(total.replace(",", "")) == pytest.approx(
     3.22 * float(hours), rel=1e-3
   )
-  cloud.set("created", "")
-  with pytest.raises(XmcapError, match="does not say when bb was created"):
-    tpu_vm.control("status", VM, price=3.22)
+  for wrong in ("", "2026-11-29T06:00:00\tv4-128", f"2026-11-29T06:00:00Z\tv4-{'9' * 5000}"):
+    cloud.set("created", wrong)
+    with pytest.raises(XmcapError, match="does not say when bb was created"):
+      tpu_vm.control("status", VM, price=3.22)
 
 
 @pytest.mark.parametrize(

@@ -152,12 +152,6 @@ class TpuVmRun:
     """Returns why the run is not finished, None if it is; signals go through."""
     try:
       self._run()
-    except _TimeIsUpError as error:
-      if self._started:
-        self._is_over = True
-        runner.capture(self._vm.stop(), lifetime.STOP_SECONDS)
-        self._workers.print_log(lifetime.ANSWER_SECONDS)
-      return error
     except XmcapError as error:
       return error
     except Exception as error:
@@ -350,7 +344,11 @@ class TpuVmRun:
       )
 
   def _delete(self) -> None:
-    """Deletes the slice, however long that takes."""
+    """Stops the run, if it goes on, and deletes the slice, however long that takes."""
+    if self._started and not self._is_over:
+      self._is_over = True
+      runner.capture(self._vm.stop(), lifetime.STOP_SECONDS)
+      self._workers.print_log(lifetime.ANSWER_SECONDS)
     if self._exists is None and self._is_used:
       # What was asked for may only now appear.
       lifetime.delete(self._vm, self._sleep)
