@@ -15,6 +15,7 @@ from xmcap.launch.package import Package
 from xmcap.launch.workers import Outcome, Workers, judge
 
 _POLL_SECONDS = 30.0
+_LAST_LOG_SECONDS = 30.0  # that a slice is paid for, at most, to print the end of the log
 _MOST_SILENT = 10  # failed polls in a row after which a ready slice counts as unreachable
 
 
@@ -75,7 +76,7 @@ class TpuVmRun:
     hours = following.delete_after
     self._end = clock() + 3600 * hours if hours else math.inf
     self._workers = Workers(vm)
-    self._exists: bool | None = False  # None: perhaps
+    self._exists: bool | None = None  # None: perhaps
     self._is_used = self._deletes_itself = self._started = self._is_over = False
 
   def dry_run(self) -> str:
@@ -348,7 +349,7 @@ class TpuVmRun:
     if self._started and not self._is_over:
       self._is_over = True
       runner.capture(self._vm.stop(), lifetime.STOP_SECONDS)
-      self._workers.print_log(lifetime.ANSWER_SECONDS)
+      self._workers.print_log(_LAST_LOG_SECONDS)
     if self._exists is None and self._is_used:
       # What was asked for may only now appear.
       lifetime.delete(self._vm, self._sleep)
