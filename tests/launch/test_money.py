@@ -1,5 +1,6 @@
 """`xmcap launch tpu-vm` deletes the slice or says what it costs, whatever gcloud does and whatever ends the command."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -200,6 +201,14 @@ def test_line_longer_than_a_part_is_printed(make, capsys):
   cloud = make('print("x" * 1_200_000 + "end")', workers=1)
   cloud.run()
   assert capsys.readouterr().out.endswith("xend\n")
+
+
+def test_log_that_nobody_reads_does_not_delay_deletion(make, monkeypatch):
+  monkeypatch.setattr(runner, "_READER_SECONDS", 0.0)
+  cloud = make('print("x" * 500_000, flush=True)\ntime.sleep(60)', workers=1)
+  reader, writer = os.pipe()
+  with os.fdopen(reader), os.fdopen(writer, "w") as stdout, contextlib.redirect_stdout(stdout):
+    assert "bb was deleted" in _end(cloud, events=[Cloud.wait_for_start], delete_after=0.1)
 
 
 # ---- the slice deletes itself -----------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
@@ -20,11 +22,30 @@ _HOW_TO_INSTALL = {
 _NO_PROGRAM = 127  # a shell's exit code
 _TIMED_OUT = 124  # as of `timeout`
 _SECONDS_TO_END = 3.0
+MOST_OFFERED = 600  # escaped, less than the 4,096 bytes that a pipe takes at once if it takes any
+_READER_SECONDS = 3.0
 
 
 def say(text: str) -> None:
   """Prints a message to standard error, apart from the output of the run."""
-  print(f"xmcap launch: {terminal.shown(text, limit=None)}", file=sys.stderr, flush=True)
+  line = f"xmcap launch: {terminal.shown(text, limit=None)}\n"
+  for start in range(0, len(line), MOST_OFFERED):
+    offer(sys.stderr, line[start : start + MOST_OFFERED])
+
+
+def offer(stream: TextIO, text: str) -> bool:
+  """Writes at most `MOST_OFFERED` characters and returns True; False if nobody reads on (less, Ctrl-S) for seconds.
+
+  A slice that costs money must not wait for a reader.
+  """
+  try:
+    is_read = bool(select.select([], [stream], [], _READER_SECONDS)[1])
+  except (OSError, ValueError, TypeError):  # no file of the system
+    is_read = True
+  if is_read:
+    stream.write(text)
+    stream.flush()
+  return is_read
 
 
 class LateError(XmcapError):

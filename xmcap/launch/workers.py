@@ -1,5 +1,6 @@
 """The workers of a slice: what they run, and the log of worker 0."""
 
+import codecs
 import re
 import sys
 from collections.abc import Sequence
@@ -41,7 +42,10 @@ class Workers:
     return workers if answer.returncode == 0 and workers else None
 
   def print_log(self, limit: float) -> None:
-    """Prints the new whole lines in the log of worker 0; of more than a megabyte, the last ones."""
+    """Prints the new whole lines in the log of worker 0; of more than a megabyte, the last ones.
+
+    What nobody reads now is offered again by the next call.
+    """
     answer = runner.capture(self._vm.ssh("logs", [str(self._printed + 1)], "0"), limit)
     first, _, new = answer.stdout.partition(b"\n")
     if answer.returncode or not re.fullmatch(rb"[0-9]{1,18}", first):
@@ -54,9 +58,13 @@ class Workers:
     if skipped > 0:
       where = f"worker 0 in ~/xmcap/{self._vm.name}/log"
       runner.say(f"{skipped:,} bytes of the log are not printed: all of it is on {where}")
-    self._printed += skipped + len(new)
-    sys.stdout.write(new.decode("utf-8", "replace"))
-    sys.stdout.flush()
+    self._printed += skipped
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    for start in range(0, len(new), runner.MOST_OFFERED):
+      part = new[start : start + runner.MOST_OFFERED]
+      if not runner.offer(sys.stdout, decode(part)):
+        return
+      self._printed += len(part)
 
 
 def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
