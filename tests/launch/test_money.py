@@ -72,7 +72,9 @@ def test_slice_is_deleted_after_its_time_although_gcloud_fails_in_mid_run(make, 
   late = cloud.deleted_at - begun - 3600 * _TIME
   # 240 for stop, 30 for the log, 600 for each of two deletions, of a queued resource and of a node, and their pauses.
   assert 0 <= late <= 240 + 30 + 4 * 600 + 10 + 20 + 40
-  assert "costs money" not in capsys.readouterr().err.splitlines()[-1]
+  said = capsys.readouterr().err
+  assert ("bb is not deleted and costs money" in said) == ("delete" in calls)
+  assert "costs money" not in said.splitlines()[-1]
 
 
 @pytest.mark.parametrize("when", ["never", "always"])

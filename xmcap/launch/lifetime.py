@@ -66,7 +66,9 @@ def delete(vm: TpuVm, sleep: Callable[[float], None], attempts: int | None = Non
       return
     if attempt == attempts:
       raise XmcapError(f"{vm.name} could not be deleted: {'; '.join(complaints)}")
-    runner.say(f"{vm.name} is not deleted: {'; '.join(complaints)}: trying again in {pause:g} seconds")
+    runner.say(
+      f"{vm.name} is not deleted and costs money: {'; '.join(complaints)}: trying again in {pause:g} seconds"
+    )
     sleep(pause)
     pause = min(2 * pause, most)
 
