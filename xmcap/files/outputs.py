@@ -151,10 +151,11 @@ def held_all(places: Iterable[tuple[str, str | os.PathLike, bool]], command: str
 
 
 @contextlib.contextmanager
-def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
+def together(path: str | os.PathLike, folder: bool = True, below: bool = False) -> Iterator[None]:
   """Makes all changes by `whole_files.replacing` and `remove` in a folder take effect together at the end, or never.
 
-  `path` is the folder or, without `folder`, the main file of the set; it is locked meanwhile.
+  `path` is the folder or, without `folder`, the main file of the set; it is locked meanwhile. With `below` the files in
+  folders below are part of the set.
 
   Raises:
     XmcapError: the files cannot be written; or as `held`.
@@ -165,7 +166,7 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
     yield
     return
   with held(path, folder=folder):
-    batch = whole_files.Batch(parent)
+    batch = whole_files.Batch(parent, below)
     token = whole_files.current.set(batch)
     try:
       yield

@@ -1,6 +1,7 @@
 """Tables of results, for the terminal, Markdown, LaTeX, CSV and JSON."""
 
 import abc
+import collections
 import dataclasses
 import json
 import os
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xmcap import grid
+from xmcap.errors import UsageError
 from xmcap.files import files, outputs
 from xmcap.terminal import shown
 
@@ -42,6 +44,15 @@ class Sheet:
   title: str
   columns: Sequence[SheetColumn]
   rows: Sequence[Sequence[Cell]]
+
+  def __post_init__(self) -> None:
+    """Raises UsageError for two columns of one name, which come from names in a user's file."""
+    for name, times in collections.Counter(column.name for column in self.columns).items():
+      if times > 1:
+        raise UsageError(
+          f"the table {self.name} would have two columns '{shown(name)}'; give the system or difference of this name "
+          "another"
+        )
 
   @classmethod
   def of_objects(
