@@ -32,7 +32,16 @@ _PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
       "--wait=nan",
     ),
     (
-      ["tpu-vm", *_PLACE, "--install=xmcap", "--accelerator_type=v4-8", "--price=-1", "--", "train"],
+      [
+        "tpu-vm",
+        *_PLACE,
+        "--install=xmcap",
+        "--accelerator_type=v4-8",
+        "--price=-1",
+        "--unchecked",
+        "--",
+        "train",
+      ],
       "--price=-1",
     ),
     (["tpu-vm", *_PLACE, "--install=xmcap", f"--accelerator_type=v4-{'9' * 5000}", "--", "train"], "v4-99"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
-from xmcap.launch import lifetime, local, options, slurm, tpu_vm, xpk
+from xmcap.launch import local, options, slurm, tpu_vm, xpk
 from xmcap.launch.gcloud import Slice, TpuVm, slice_of
 from xmcap.launch.package import Package
 
@@ -123,7 +123,6 @@ def _tpu_vm(arguments) -> None:
     return
   package, following = (options.parsed(arguments, kind) for kind in (Package, tpu_vm.Following))
   vm.create()  # raises for missing options
-  lifetime.check_price(arguments.price)
   written = _checked(arguments, _slices(vm.accelerator_type, vm.num_slices, arguments, following.files))
   logs = f"{written.rstrip('/')}/logs" if written.startswith("gs://") else ""
   run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs, price=arguments.price)

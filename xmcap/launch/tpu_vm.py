@@ -70,6 +70,7 @@ class TpuVmRun:
     clock: Callable[[], float] = time.time,
     price: float | None = None,
   ):
+    lifetime.check_price(price)
     self._vm, self._package, self._following = vm, package, following
     self._command, self._sleep, self._logs = list(command), sleep, logs
     self._clock, self._price = clock, price
