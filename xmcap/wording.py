@@ -37,3 +37,9 @@ def unknown_name(noun: str, name: str, names: Collection[str]) -> UsageError:
   nearest = difflib.get_close_matches(name.lower(), names, n=1)
   hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
   return UsageError(f"unknown {noun} '{shown(name)}'; {hint}: {', '.join(names)}")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+  """Returns `; did you mean NEAREST?`, or "" if no name is near."""
+  nearest = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
+  return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -58,6 +58,7 @@ def add(actions) -> None:
   assignment = "assignment.jsonl of a page's folder: what is missing is then counted"
   base.text(report, "--assignment", "FILE", assignment, **base.SEVERAL)
   base.text(report, "--out", "DIR", "folder for all results", required=True)
+  base.add_raw(report)
 
 
 def _procedure(arguments):

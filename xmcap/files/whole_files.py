@@ -2,7 +2,8 @@
 
 A file is written as `.NAME.PID.incomplete` in its folder and then renamed. Files of a set keep such names until all are
 written. Then a journal that lists the renames is put in place, which commits the set. A process that finds a journal
-completes it, so after a kill the files are either all old or all new.
+completes it, so after a kill the files are either all old or all new. Sets of several folders have a journal each,
+all of which are written before the first takes effect; a kill between two leaves whole folders.
 """
 
 import contextlib
@@ -57,10 +58,11 @@ class _Journal(msgspec.Struct):
 
 
 class Batch:
-  """Changes of files in one folder, or also `below` it, that take effect together."""
+  """Changes of files in one folder, or also `below` it, that take effect together, when its journal is in place."""
 
-  def __init__(self, folder: pathlib.Path, below: bool = False):
+  def __init__(self, folder: pathlib.Path, journal: pathlib.Path, below: bool = False):
     self.folder = os.path.realpath(folder)
+    self.journal = journal
     self.below = below
     self.renamed: dict[str, str] = {}  # path from the folder -> that of the incomplete file
     self.removed: set[str] = set()
@@ -76,30 +78,31 @@ class Batch:
       clear(path.parent)
     return os.path.normpath(os.path.join(parent, path.name))
 
-  def commit(self, journal: pathlib.Path) -> None:
-    """Makes all files appear."""
+  def prepare(self) -> None:
+    """Writes the journal under a temporary name, so that a full disk is noticed before anything takes effect."""
     content = _Journal(self.renamed, sorted(self.removed - self.renamed.keys()))
-    temporary = _temporary(journal)
     # Not by msgspec, which refuses names that are not UTF-8.
     text = json.dumps(msgspec.to_builtins(content))
     if len(text) > _MAX_JOURNAL:
       raise XmcapError(
         f"{self.folder}: {len(self.renamed):,} files are too many to write together: make fewer"
       )
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, journal)
+    _temporary(self.journal).write_text(text, encoding="utf-8")
+
+  def commit(self) -> None:
+    """Makes all files appear."""
+    os.replace(_temporary(self.journal), self.journal)
     self.renamed.clear()  # from here on the journal owns them
-    carry_out(journal)
+    carry_out(self.journal)
 
   def discard(self) -> None:
-    """Removes the incomplete files."""
-    for name in self.renamed.values():
-      with contextlib.suppress(OSError):
-        os.unlink(os.path.join(self.folder, name))
+    """Removes what is incomplete."""
+    for name in (*self.renamed.values(), _temporary(self.journal).name):
+      _remove_incomplete(pathlib.Path(self.folder, name))
 
 
-current: contextvars.ContextVar[Batch | None] = contextvars.ContextVar("batch", default=None)
-"""The batch that collects the files being written."""
+current: contextvars.ContextVar[list[Batch] | None] = contextvars.ContextVar("batches", default=None)
+"""The batches that collect the files being written, one a folder."""
 
 
 @contextlib.contextmanager
@@ -118,29 +121,47 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     yield path
     return
   temporary = _temporary(path)
-  batch = current.get()
+  if _batch_of(path)[0]:
+    clear(path.parent, path.name)  # the lock of a set beside its main file clears only that one's
   try:
     yield temporary
     with write_errors_name(path):
-      if batch is not None and (place := batch.place(path)):
+      batch, place = _batch_of(path)
+      if batch:
         _refuse_folder(path)
         batch.renamed[place] = os.path.join(os.path.dirname(place), temporary.name)
       else:
         os.replace(temporary, path)
   except BaseException:
-    temporary.unlink(missing_ok=True)
+    _remove_incomplete(temporary)
     raise
 
 
 def remove(path: str | os.PathLike) -> None:
   """Removes a file if it exists; within a batch, when the batch commits."""
   path = pathlib.Path(path)
-  batch = current.get()
-  if batch is not None and (place := batch.place(path)):
+  batch, place = _batch_of(path)
+  if batch:
     _refuse_folder(path)
     batch.removed.add(place)
   else:
     path.unlink(missing_ok=True)
+
+
+def _batch_of(path: pathlib.Path) -> tuple[Batch | None, str]:
+  """The batch that takes a file, and the path of the file from its folder."""
+  for batch in current.get() or ():
+    if place := batch.place(path):
+      return batch, place
+  return None, ""
+
+
+def _remove_incomplete(path: str | os.PathLike) -> None:
+  with contextlib.suppress(OSError):
+    if os.path.isdir(path) and not os.path.islink(path):
+      shutil.rmtree(path, ignore_errors=True)
+    else:
+      os.unlink(path)
 
 
 def _refuse_folder(path: pathlib.Path) -> None:
@@ -172,11 +193,7 @@ def clear(folder: pathlib.Path, name: str = "") -> None:
       match = _INCOMPLETE.fullmatch(entry.name)
       if not match or name not in ("", match[1]) or _alive(int(match[2])):
         continue
-      if entry.is_dir(follow_symlinks=False):
-        shutil.rmtree(entry, ignore_errors=True)
-      else:
-        with contextlib.suppress(OSError):
-          os.unlink(entry)
+      _remove_incomplete(entry)
 
 
 def _temporary(path: pathlib.Path) -> pathlib.Path:

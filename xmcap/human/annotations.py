@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from xmcap import languages
+from xmcap import languages, spreadsheet
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
@@ -191,8 +191,15 @@ def corpus_files(
 def write_corpus(out: str | os.PathLike, annotations: Iterable[Annotation]) -> None:
   """Writes the files of `corpus_files` together; XmcapError if they cannot be written."""
   with outputs.together(out):
-    for path, lines in corpus_files(out, annotations).items():
+    written = corpus_files(out, annotations)
+    for path, lines in written.items():
       files.write_lines(path, lines)
+    if pathlib.Path(
+      out, "annotations.json"
+    ).exists():  # of an earlier call, whose languages may have been others
+      names = ("tags.jsonl", *(f"{language}.tsv" for language in languages.LANGUAGES))
+      for path in {pathlib.Path(out, name) for name in names} - written.keys():
+        files.remove(path)
 
 
 def _caption(annotation: Annotation) -> dict[str, object]:
@@ -215,7 +222,10 @@ def _jsonl(rows: Iterable[dict[str, object]]) -> Iterator[str]:
 
 
 def _tsv(described: Iterable[Annotation]) -> Iterator[str]:
-  for annotation in described:
-    tags = ", ".join(tag.replace(",", " ") for tag in annotation.tags)
-    cells = (annotation.key, annotation.annotator, annotation.caption, tags)
-    yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
+  yield spreadsheet.tab_table(
+    (
+      entry.key, entry.annotator, entry.caption,
+      ", ".join(" ".join(tag.replace(",", " ").split()) for tag in entry.tags),
+    )
+    for entry in described
+  )  # fmt: skip
