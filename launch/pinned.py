@@ -10,7 +10,9 @@ import pathlib
 import re
 import sys
 
-_ASKED = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[^\]]*\])?[^;]*(?:; *extra == [\"'](?P<of>[\w-]+)[\"'])?$")
+_ASKED = re.compile(
+  r"(?P<name>[\w.-]+)(?P<extras>\[[^\]]*\])?[^;]*(?:; *extra == [\"'](?P<of>[\w-]+)[\"'])?$"
+)
 
 
 def normalized(name: str) -> str:

@@ -45,7 +45,9 @@ def test_dockerfile_versions_are_those_of_requirements_lock():
 
 
 def test_dockerfile_names_its_base_by_digest_and_runs_as_a_user_with_a_home():
-  assert all(re.search(r"@sha256:[0-9a-f]{64}$", base) for base in re.findall("^FROM (.+)$", TEXT, re.MULTILINE))
+  assert all(
+    re.search(r"@sha256:[0-9a-f]{64}$", base) for base in re.findall("^FROM (.+)$", TEXT, re.MULTILINE)
+  )
   assert re.findall(r"^USER (.+)$", TEXT, re.MULTILINE)[-1] == "${RUN_AS}" and "ARG RUN_AS=1000" in TEXT
   assert "--uid 1000 --create-home --home-dir /home/xmcap" in TEXT and "HOME=/home/xmcap" in TEXT
 
