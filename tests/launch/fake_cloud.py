@@ -42,7 +42,8 @@ case $1 in
   venv)
     mkdir -p "${{@: -1}}/bin"; cp {xmcap} "${{@: -1}}/bin/xmcap"
     # The xmcap of the test is what it finds installed.
-    ln -s {python} "${{@: -1}}/bin/python"
+    printf "#!/bin/bash\nexec {python} \"\$@\"\n" >"${{@: -1}}/bin/python"
+    chmod +x "${{@: -1}}/bin/python"
     ;;
   pip)
     echo "$* ${{UV_INDEX:-}}" >>{cloud}/uv
