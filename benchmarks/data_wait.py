@@ -96,8 +96,7 @@ def _served(folder: pathlib.Path) -> Iterator[None]:
   with subprocess.Popen(command, cwd=_REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
     assert process.stdout is not None
     try:
-      os.environ["AWS_ENDPOINT_URL"] = process.stdout.readline().strip()
-      os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "loopback"
+      os.environ.update(json.loads(process.stdout.readline()))
       object_store._backend_of.cache_clear()
       yield
     finally:

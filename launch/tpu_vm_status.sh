@@ -1,4 +1,5 @@
-# Prints the state of the command on one worker of a TPU VM: `xmcap-status HOST running|exited|lost|absent CODE`.
+# Prints the state of the command on one worker of a TPU VM: `xmcap-status HOST running|exited|lost|absent CODE`, and
+# when the TPU VM deletes itself, if it does: `xmcap-deletion HOST SECONDS-SINCE-1970 DATE`.
 # Arguments: NAME. Lost: the worker was restarted, or the process was killed together with its supervisor.
 # Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
@@ -17,3 +18,7 @@ elif [ -e "$folder/process" ]; then
   fi
 fi
 echo "xmcap-status $(hostname) $state $code"
+if [ -e "$folder/delete_at" ]; then
+  at=$(cat "$folder/delete_at")
+  echo "xmcap-deletion $(hostname) $at $(date -u -d "@$at" +%Y-%m-%dT%H:%M:%SZ)"
+fi

@@ -5,7 +5,7 @@ import re
 import gin
 import pytest
 
-from xmcap import configuration
+from xmcap import configuration, gin_files
 from xmcap.errors import UsageError
 
 
@@ -45,8 +45,8 @@ def test_a_bare_path_is_a_string(files, monkeypatch, path, name):
 
 def test_gin_search_paths_and_packaged_gin_files(files):
   (files / "deep").mkdir()
-  (files / "deep" / "c.gin").write_text("include 'a.gin'\nSALT = 5\n")
-  configuration.parse(["c.gin"], search_paths=["deep"])
+  (files / "deep" / "c.gin").write_text("include '../a.gin'\nSALT = 5\n")
+  configuration.parse(["c.gin"], search=gin_files.Search(["deep"]))
   assert soup_for_tests() == (5, "x")
   configuration.parse(["models/bb.gin"])
   assert configuration.macro("IMAGE_SIZE") == 224
@@ -67,7 +67,7 @@ def test_explain_shows_what_was_resolved(files):
     ),
     ("soup_for_tests.sale = 1", [], "b.gin, line 1: .*parameter named 'sale'; did you mean salt"),
     ("SALT = ", [], "b.gin, line 1: gin cannot read this"),
-    ("SALT = 1\nimport no.such.module", [], "No module named 'no'"),
+    ("SALT = 1\nimport xmcap.no.such", [], "b.gin, line 2: No module named 'xmcap.no': install the package"),
     ("SALT = 1", ["SALTY=3"], "--gin.SALTY=3: no gin file defines SALTY; did you mean SALT"),
     ("SALT = 1", ["SALT"], "write --gin.NAME=VALUE"),
     ("SALT = 1\nsoup_for_tests.salt = %SALTS", [], "%SALTS: no gin file defines it; did you mean SALT"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from xmcap import configuration
+from xmcap import configuration, gin_files
 from xmcap.errors import UsageError
 
 _RUN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
@@ -20,9 +20,10 @@ def test_check_names_accepts_possible_names(override):
 @pytest.mark.parametrize("line", ["import mine.corpus", "from mine import corpus", "  import mine"])
 def test_check_names_accepts_names_of_imported_modules(tmp_path, line):
   (tmp_path / "own.gin").write_text(f"{line}\n")
-  configuration.check_names([*_RUN, str(tmp_path / "own.gin")], ["MyStream.size=1"])
+  files, search = [*_RUN, str(tmp_path / "own.gin")], gin_files.Search(allow_import=True)
+  configuration.check_names(files, ["MyStream.size=1"], search)
   with pytest.raises(UsageError, match="did you mean seed"):
-    configuration.check_names([*_RUN, str(tmp_path / "own.gin")], ["CaptionStream.sede=1"])
+    configuration.check_names(files, ["CaptionStream.sede=1"], search)
 
 
 def test_check_names_gives_the_message_of_parse():

@@ -1,8 +1,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xmcap import terminal
-from xmcap.grid import Grid, write_csv
+from xmcap import spreadsheet, terminal
+from xmcap.grid import Grid
 
 _GRID = Grid(
   ("", "name", "score"), (("a", "One_1", "0.5"), ("b", "Two & a half", "10.0")), (("", "mean", "5.3"),), 2
@@ -41,7 +41,7 @@ def test_latex_escapes_every_special_character():
 
 
 def test_csv_keeps_every_digit_and_leaves_none_empty():
-  assert write_csv(["a", "b", "c"], [[0.1 + 0.2, None, 'x "y"']]) == (
+  assert spreadsheet.table(["a", "b", "c"], [[0.1 + 0.2, None, 'x "y"']]) == (
     'a,b,c\n0.30000000000000004,,"x ""y"""\n'
   )
 

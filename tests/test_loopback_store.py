@@ -1,5 +1,6 @@
 """The loopback store through google-cloud-storage and TensorStore of the locked versions."""
 
+import http.client
 import io
 import os
 import pathlib
@@ -95,3 +96,36 @@ def test_loopback_store_command_serves_folders_as_buckets(tmp_path):
   subprocess.run([*tool, "--", sys.executable, "-c", code], cwd=ROOT, check=True)
   assert (tmp_path / "my-bucket/file").read_text() == "text"
   assert subprocess.run([*tool, "--", "false"], cwd=ROOT, check=False).returncode == 1
+
+
+@pytest.mark.parametrize(
+  "method, path, headers, status",
+  [
+    ("GET", "/TOKEN/storage/v1/b/bucket/o?delimiter=/&prefix=..%2Fsecret%2F", {}, 400),
+    ("GET", "/TOKEN/storage/v1/b/bucket/o?prefix=%2Fetc%2F", {}, 200),
+    ("GET", "/TOKEN/storage/v1/b/bucket/o/..%2F..%2Fsecret%2Ff?alt=media", {}, 400),
+    ("GET", "/TOKEN/storage/v1/b/%2E%2E/o", {}, 404),
+    ("GET", "/TOKEN/bucket/../secret/f", {}, 400),
+    ("PUT", "/TOKEN/%2E%2E/secret/g", {}, 400),
+    ("GET", "/TOKEN/storage/v1/b/bucket/o?maxResults=-1", {}, 400),
+    ("GET", "/TOKEN/bucket/x", {"Range": "bytes=9-2"}, 400),
+    ("GET", "/TOKEN/bucket/x", {"Range": "bytes=" + "9" * 5000}, 400),
+    ("POST", "/TOKEN/upload/storage/v1/b/bucket/o?uploadType=multipart", {"Content-Length": "-1"}, 400),
+    ("POST", "/TOKEN/upload/storage/v1/b/bucket/o?uploadType=multipart", {"Content-Length": "9" * 12}, 400),
+    ("GET", "/storage/v1/b/bucket/o", {}, 401),
+    ("GET", "/TOKEN/bucket/x", {"Host": "rebound.example"}, 400),
+    ("BREW", "/TOKEN/bucket/x", {}, 501),
+  ],
+)
+def test_loopback_store_refuses_odd_requests(store, method, path, headers, status):
+  (store.folder / "x").write_text("object")
+  (store.root.parent / "secret").mkdir()
+  (store.root.parent / "secret/f").write_text("inner")
+  connection = http.client.HTTPConnection(store.host, timeout=20)
+  connection.putrequest(method, path.replace("TOKEN", store.token), skip_host="Host" in headers)
+  for name, value in headers.items():
+    connection.putheader(name, value)
+  connection.endheaders()
+  answer = connection.getresponse()
+  assert answer.status == status and b"inner" not in answer.read()
+  assert not (store.root.parent / "secret/g").exists()

@@ -248,3 +248,12 @@ def test_no_more_processes_are_started_than_the_limit(monkeypatch):
   monkeypatch.setattr(processes, "Worker", start)
   with processes.pool(257):
     assert len(started) == 256
+
+
+def test_workers_import_nothing_of_the_working_folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+  (tmp_path / "multiprocessing.py").write_text("open('ran', 'w')")
+  with processes.pool(2) as pool:
+    assert list(pool.map(abs, [-1, 2])) == [1, 2]
+  assert not (tmp_path / "ran").exists() and "PYTHONSAFEPATH" not in os.environ

@@ -8,7 +8,7 @@ import pytest
 
 from tests.make import small_corpus
 from tests.make.command import xmcap
-from xmcap import configuration
+from xmcap import configuration, gin_files
 from xmcap.data import images
 from xmcap.errors import UsageError
 from xmcap.languages import TRAINED
@@ -125,13 +125,11 @@ def test_a_list_of_weights_is_no_initial_checkpoint():
 
 def _read(name: str) -> set[str]:
   """A gin file and all that it includes."""
-  text = (configuration.gin_folder() / name).read_text(encoding="utf-8")
+  text = (gin_files.gin_folder() / name).read_text(encoding="utf-8")
   return {name}.union(*(_read(other) for other in re.findall(r"^include '(.+)'", text, re.MULTILINE)))
 
 
-@pytest.mark.parametrize(
-  "path", sorted(configuration.gin_folder().rglob("*.gin")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(gin_files.gin_folder().rglob("*.gin")), ids=lambda path: path.stem)
 def test_a_run_is_at_most_four_gin_files(path):
   """Counted over the commands in the head of each file, with all that their files include."""
   head = path.read_text(encoding="utf-8").split("\n\n", maxsplit=1)[0]

@@ -104,7 +104,7 @@ def test_build_and_train_without_tensorflow(photos, tmp_path):
   """The objective is a toy, which compiles at once."""
   corpus, model = tmp_path / "corpus", tmp_path / "model"
   toy = [f"--gin.{name}.objective=@CaptionToy()" for name in ("train", "LossEvaluator")]
-  train = _train(corpus, model, "--gin_file=tests/training/interleaved.gin", *toy)
+  train = _train(corpus, model, "--gin_file=tests/training/interleaved.gin", "--allow_import", *toy)
   called([_built(photos, corpus), ["data", "stats", corpus], ["data", "check", corpus], train])
   (events,) = (model / "tensorboard").iterdir()
   assert b"train/loss" in events.read_bytes()

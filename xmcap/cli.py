@@ -5,6 +5,7 @@ fast and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 success, 
 ended early and resumes when it is started again.
 """
 
+import contextvars
 import errno
 import gc
 import importlib
@@ -12,7 +13,7 @@ import os
 import re
 import sys
 
-from xmcap import __version__, extras, quiet, terminal
+from xmcap import __version__, extras, quiet, spreadsheet, terminal
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.files import paths, refusals
@@ -53,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
       return 0
     if arguments.extra:
       extras.check(arguments.prog, arguments.extra)
-    arguments.run(arguments)
+    context = contextvars.copy_context()
+    context.run(spreadsheet.raw.set, getattr(arguments, "raw", False))
+    context.run(arguments.run, arguments)
     sys.stdout.flush()
   except XmcapError as error:
     # Gin appends the chain of callers to a message.

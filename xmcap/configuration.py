@@ -1,31 +1,27 @@
 """Gin configuration: finds and parses gin files and overrides, and reports errors in one line.
 
-As in t5x, `--gin_file` may be repeated; later files win, and `--gin.NAME=VALUE` wins over files. Files are searched in
-the working folder, in `--gin_search_paths`, and among those of xmcap (`--gin_file=models/bb.gin`).
+As in t5x, `--gin_file` may be repeated; later files win, and `--gin.NAME=VALUE` wins over files. `gin_files` says which
+file a name means.
 """
 
 import contextlib
 import copy
-import difflib
 import inspect
 import os
-import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import gin
 from gin import config as gin_config
-from gin import resource_reader
+from gin import config_parser
 
-from xmcap import gin_names, gin_types
+from xmcap import gin_files, gin_names, gin_types
 from xmcap.errors import UsageError
+from xmcap.wording import did_you_mean
 
 _Made = TypeVar("_Made")
 
-_MACRO = re.compile(r"^(\w+)\s*=", re.MULTILINE)
-_OTHER_IMPORT = re.compile(r"^\s*(?:import|from)\s+(?!xmcap\.)", re.MULTILINE)
-_INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 # Macros that a model folder defines, each with a value of its type.
 _OF_MODEL_FOLDERS = {"MODEL_DIR": "", "VOCABULARY": "", "IMAGE_SIZE": 224, "MIXTURE": ""}
 
@@ -40,39 +36,31 @@ _WORTH_SAYING = {
 """Configurable -> parameters whose defaults `explain_defaults` lists."""
 
 
-def gin_folder() -> pathlib.Path:
-  """The folder of xmcap's gin files, installed or in a checkout."""
-  package = pathlib.Path(__file__).parent
-  installed = package / "gin"
-  return installed if installed.is_dir() else package.parent / "gin"
-
-
 def parse(
   files: Sequence[str | Callable[[], None]],
   overrides: Sequence[str] = (),
-  search_paths: Sequence[str] = (),
+  search: gin_files.Search = gin_files.HERE,
 ) -> None:
   """Parses gin files, then overrides, into gin's global configuration, and checks it.
 
-  A gin file can import any module, and so run any code: parse only files that the user named.
+  A gin file chooses what a run reads and writes, and may import modules: parse only files that the user named.
 
   Args:
     files: gin files, or functions that make bindings; the last one wins.
     overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is not a gin
       expression is a string, so a path needs no second quotes; `~` at its start is the home folder.
-    search_paths: folders to search, after the working folder.
+    search: where files are looked for, and which may import.
 
   Raises:
     UsageError: a file is missing or cannot be parsed, a name is unknown (with a suggestion), or a value has the wrong
-      type.
+      type; and as `Search.read`.
   """
   gin.clear_config()
-  folders = ["", *search_paths, str(gin_folder())]
   for file in files:
     if callable(file):
       file()
     else:
-      _parse_file(file, folders)
+      _parse_file(search.read(file))
   defined = _macros()
   for override in overrides:
     name, equals, value = override.partition("=")
@@ -80,8 +68,13 @@ def parse(
       raise UsageError(f"--gin.{override} has no value: write --gin.NAME=VALUE")
     if "." not in name and name not in defined:
       raise _undefined(override, name, defined)
+    binding = f"{name} = {_expression(value)}"
+    # gin would run an `import` that a line break brings in.
+    parsed = gin_files.statements(binding, f"--gin.{override}")
+    if len(parsed) != 1 or not isinstance(parsed[0], config_parser.BindingStatement):
+      raise UsageError(f"--gin.{override}: is more than one binding: give each as --gin.NAME=VALUE")
     with _explained(f"--gin.{override}"):
-      gin.parse_config(f"{name} = {_expression(value)}")
+      gin.parse_config(binding)
   with _explained("the gin files together"):
     gin.finalize()
   gin_types.check()
@@ -90,21 +83,26 @@ def parse(
 
 
 def check_names(
-  files: Sequence[str], overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
+  files: Sequence[str], overrides: Sequence[str] = (), search: gin_files.Search = gin_files.HERE
 ) -> None:
   """Checks the files and the names in overrides without importing modules, which takes seconds.
 
-  Raises UsageError like `parse`, for a missing file, a macro that no file defines, and an unknown configurable or
-  parameter of xmcap. The rest is left to `parse`: files that gin cannot read, macros of a `model.json` among the files,
-  and names that other modules define.
+  Raises UsageError like `parse`, for a file that is missing or no gin, a macro that no file defines, and an unknown
+  configurable or parameter of xmcap. The rest is left to `parse`: macros of a `model.json` among the files, and names
+  that other modules define.
   """
-  folders = ["", *search_paths, str(gin_folder())]
-  text = "".join(
-    _text_with_includes(_find(file, folders), folders) for file in files if not file.endswith(".json")
-  )
-  defined = {*_OF_MODEL_FOLDERS, *_MACRO.findall(text)}
+  parsed = [
+    statement
+    for name in files
+    if not name.endswith(".json")
+    for file in search.read(name).with_includes()
+    for statement in file.statements
+  ]
+  bindings = [statement for statement in parsed if isinstance(statement, config_parser.BindingStatement)]
+  imports = [statement for statement in parsed if isinstance(statement, config_parser.ImportStatement)]
+  defined = {*_OF_MODEL_FOLDERS, *(binding.selector for binding in bindings if not binding.arg_name)}
   has_model = any(file.endswith(".json") for file in files)
-  closed = not _OTHER_IMPORT.search(text)
+  closed = all(map(gin_files.imports_own, imports))
   for override in overrides:
     name, equals, value = override.partition("=")
     if not equals:
@@ -128,45 +126,20 @@ def _check_parameter(override: str, name: str, parameter: str, closed: bool) -> 
     return
   parameters = parameters_of[name]
   if parameters is not None and parameter not in parameters:
-    hint = _did_you_mean(parameter, parameters)
+    hint = did_you_mean(parameter, parameters)
     raise UsageError(
       f"--gin.{override}: Configurable '{name}' doesn't have a parameter named '{parameter}'{hint}"
     )
 
 
 def _no_configurable(override: str, name: str) -> UsageError:
-  hint = _did_you_mean(name, gin_names.read())
+  hint = did_you_mean(name, gin_names.read())
   return UsageError(f"--gin.{override}: No configurable matching '{name}'{hint}")
-
-
-def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int = 8) -> str:
-  """The text of a gin file and of the files that it includes, as far as they can be read."""
-  try:
-    text = path.read_text(encoding="utf-8")
-  except (OSError, UnicodeDecodeError):
-    return ""
-  for name in _INCLUDE.findall(text) if depth else ():
-    included = _look_up(name, folders)
-    text += _text_with_includes(included, folders, depth - 1) if included else ""
-  return text
-
-
-def _look_up(file: str, folders: Sequence[str]) -> pathlib.Path | None:
-  return next((path for folder in folders if (path := pathlib.Path(folder, file)).is_file()), None)
-
-
-def _find(file: str, folders: Sequence[str]) -> pathlib.Path:
-  located = _look_up(file, folders)
-  if located is None:
-    names = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
-    looked = ", ".join(str(folder) or "." for folder in folders)
-    raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, names)}")
-  return located
 
 
 def _undefined(override: str, name: str, defined: Iterable[str]) -> UsageError:
   names = sorted(defined)
-  hint = _did_you_mean(name, names) or "."
+  hint = did_you_mean(name, names) or "."
   return UsageError(
     f"--gin.{override}: no gin file defines {name}{hint} Defined: {', '.join(names) or 'none'}"
   )
@@ -181,7 +154,7 @@ def macro(name: str) -> str:
   """The value of a macro such as MODEL_DIR; UsageError if no gin file defines it."""
   if name not in _macros():
     raise UsageError(f"no gin file defines {name}: add a line such as {name} = 'DIR' to the run's file")
-  return gin.query_parameter(f"{name}/gin.macro.value")
+  return gin_types.resolved(gin.query_parameter(f"{name}/gin.macro.value"))[0]
 
 
 def unresolved(value: Any) -> Any:
@@ -258,49 +231,35 @@ def bindings() -> dict[str, str]:
   return texts
 
 
-def _parse_file(file: str, folders: Sequence[str]) -> None:
-  path = _find(file, folders)
-  with _explained(str(path)):
-    # An `include` is searched in the same folders.
-    for folder in reversed(folders):
-      if folder and folder not in gin_config._LOCATION_PREFIXES:
-        gin.add_config_file_search_path(folder)
-    with _no_packages():
-      gin.parse_config_file(str(path.resolve()))
+def _parse_file(file: gin_files.GinFile) -> None:
+  opened = [file]  # the file that is being parsed, and those that include it
 
+  @contextlib.contextmanager
+  def open_included(name: str) -> Iterator[TextIO]:
+    opened.append(opened[-1].includes[name])
+    try:
+      yield opened[-1].opened()
+    finally:
+      opened.pop()
 
-@contextlib.contextmanager
-def _no_packages() -> Iterator[None]:
-  """A context in which gin searches an `include` only in folders.
-
-  Otherwise it would search Python packages too, and any folder counts as one: a folder `runs` in the working folder
-  would hide runs/train.gin.
-  """
-  readers = gin_config._FILE_READERS
-  gin_config._FILE_READERS = [pair for pair in readers if pair[0] is not resource_reader.system_path_reader]
+  # gin itself would look in the working folder and in Python packages, as which any folder counts.
+  before = gin_config._FILE_READERS, gin_config._LOCATION_PREFIXES
+  gin_config._FILE_READERS, gin_config._LOCATION_PREFIXES = [(open_included, lambda name: True)], [""]
   try:
-    yield
+    with _explained(str(file.path)):
+      gin.parse_config(file.opened())
   finally:
-    gin_config._FILE_READERS = readers
+    gin_config._FILE_READERS, gin_config._LOCATION_PREFIXES = before
 
 
 def _expression(value: str) -> str:
-  if value.startswith(("@", "%")):
+  if value.startswith(("@", "%")) or gin_files.is_expression(value):
     return value
-  try:
-    gin_config.parse_value(value)
-  except SyntaxError:
-    return repr(os.path.expanduser(value))  # shells do not expand the `~` of `--gin.NAME=~/runs`
-  return value
+  return repr(os.path.expanduser(value))  # shells do not expand the `~` of `--gin.NAME=~/runs`
 
 
 def _macros() -> set[str]:
   return {scope for scope, selector in gin_config._CONFIG if selector == "gin.macro"}
-
-
-def _did_you_mean(name: str, names: Iterable[str]) -> str:
-  nearest = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
-  return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 @contextlib.contextmanager
@@ -328,10 +287,10 @@ def _one_line(origin: str, error: Exception) -> str:
   hint = ""
   if unknown:
     names = [selector.rsplit(".", 1)[-1] for selector, _ in gin_config._REGISTRY.items()]
-    hint = _did_you_mean(unknown[1].rsplit(".", 1)[-1], names)
+    hint = did_you_mean(unknown[1].rsplit(".", 1)[-1], names)
   elif macro:
-    message, hint = f"%{macro[1]}: no gin file defines it", _did_you_mean(macro[1], _macros())
+    message, hint = f"%{macro[1]}: no gin file defines it", did_you_mean(macro[1], _macros())
   elif parameter:
     function = gin_config._REGISTRY.get_match(parameter[1]).wrapped
-    hint = _did_you_mean(parameter[2], inspect.signature(function).parameters)
+    hint = did_you_mean(parameter[2], inspect.signature(function).parameters)
   return f"{where}: {message}{hint}"

@@ -4,8 +4,10 @@ Gin passes values unchecked: a string instead of a number would fail later, with
 binding.
 """
 
+import graphlib
 import inspect
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,19 +20,43 @@ _MACRO = "gin.macro"
 
 
 def check() -> None:
-  """Checks all bindings except references; UsageError names the parameter, and the macro of the value."""
+  """Checks all bindings except references; UsageError names the parameter, and the macro of the value.
+
+  First it checks that no macros are defined by each other.
+  """
+  _check_macros()
   for (_, selector), bindings in gin_config._CONFIG.items():
     if selector == _MACRO or not gin_config._REGISTRY.matching_selectors(selector):
       continue
     hints = annotations(gin_config._REGISTRY.get_match(selector).wrapped)
     for name, bound in bindings.items():
-      value, macro = _resolved(bound)
+      value, macro = resolved(bound)
       if name in hints and not _fits(value, hints[name]):
         short = f"{selector.rsplit('.', 1)[-1]}.{name}"
         by = f" (from {macro})" if macro else ""
         raise UsageError(
           f"{short} = {shown(repr(value), 60)}{by}: give {inspect.formatannotation(hints[name])}"
         )
+
+
+def _check_macros() -> None:
+  """UsageError for macros that are defined by each other."""
+  named = {
+    name: [part.scoped_selector.rpartition("/")[0] for part in _references(bound.get("value"))]
+    for (name, selector), bound in gin_config._CONFIG.items()
+    if selector == _MACRO
+  }
+  try:
+    graphlib.TopologicalSorter(named).prepare()
+  except graphlib.CycleError as error:
+    raise UsageError(f"macros that are defined by each other: {', '.join(error.args[1][1:])}") from None
+
+
+def _references(value: Any) -> Iterator[gin_config.ConfigurableReference]:
+  """The macros in a value."""
+  for part in gin_config._iterate_flattened_values(value):
+    if isinstance(part, gin_config.ConfigurableReference) and part.selector == _MACRO:
+      yield part
 
 
 def annotations(configurable: Any) -> dict[str, Any]:
@@ -42,16 +68,15 @@ def annotations(configurable: Any) -> dict[str, Any]:
     return {}  # only a type checker can resolve them
 
 
-def _resolved(value: Any) -> tuple[Any, str]:
+def resolved(value: Any) -> tuple[Any, str]:
   """Follows macros; returns the value, and the name of the first macro or ""."""
-  first, seen = "", set()
+  first = ""
   while isinstance(value, gin_config.ConfigurableReference) and value.selector == _MACRO:
     name = value.scoped_selector.rpartition("/")[0]
     bound = gin_config._CONFIG.get((name, _MACRO), {})
     first = first or name
-    if name in seen or "value" not in bound:
+    if "value" not in bound:
       break
-    seen.add(name)
     value = bound["value"]
   return value, first
 

@@ -1,19 +1,16 @@
-"""A table of cells, formatted as text, Markdown, LaTeX or CSV."""
+"""A table of cells, formatted as text, Markdown or LaTeX."""
 
-import csv
 import dataclasses
-import io
 import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from xmcap import latex, terminal
+from xmcap import latex, markdown, terminal
 
 _GAP = "  "  # between two columns
 # A cell of several words, which may be broken as a number may not.
 _WORDS = re.compile(r"(?:[^\W\d_]{2,}.*){3}")
 _LONGEST_WORD = 16  # a longer one of a heading or a label is broken too
-_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,20 +130,6 @@ def _total(widths: Iterable[int]) -> int:
   return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def write_csv(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-  """Returns CSV with a header; numbers in full precision, None as an empty field."""
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator="\n")
-  writer.writerow(headings)
-  writer.writerows([repr(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
-  return text.getvalue()
-
-
-def markdown_text(text: str) -> str:
-  """Returns a text on one line, escaped for Markdown."""
-  return " ".join(text.split()).translate(_MARKDOWN)
-
-
 def _row(cells: Sequence[str], bold: bool = False) -> str:
-  shown = [markdown_text(cell) for cell in cells]
+  shown = [*map(markdown.cell, cells)]
   return "| " + " | ".join(f"**{cell}**" if bold and cell else cell for cell in shown) + " |"

@@ -127,4 +127,6 @@ def _groups(groups: Sequence[str]) -> list[str]:
 
 
 def _row(cells: Iterable[str]) -> str:
-  return " & ".join(cells) + r" \\"
+  line = " & ".join(cells) + r" \\"
+  # The end of the row above, and a rule, would take these for their own argument.
+  return f"{{}}{line}" if line.startswith(("[", "*")) else line

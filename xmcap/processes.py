@@ -58,12 +58,14 @@ class Worker:
     copies = [self.connection, *(worker.connection for worker in others)] if is_forked else []
     self._process = context.Process(target=_serve, args=(theirs, copies, initializer, arguments), daemon=True)
     if not is_forked:
-      # Otherwise Python starts the tracker with the first process, which unblocks SIGINT.
-      multiprocessing.resource_tracker.ensure_running()
+      with _safe_path():
+        # Otherwise Python starts the tracker with the first process, which unblocks SIGINT.
+        multiprocessing.resource_tracker.ensure_running()
     # The child starts with SIGINT blocked: interrupted during its imports, it would print a traceback.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-      self._process.start()
+      with _safe_path():
+        self._process.start()
     except OSError as error:
       self.connection.close()
       raise XmcapError(f"a worker process cannot be started ({error.strerror or error}): {advice}") from error
@@ -107,6 +109,23 @@ class Worker:
     if status < 0:
       how = f"was killed (signal {-status}{'; out of memory?' if -status == signal.SIGKILL else ''})"
     return Killed(f"a worker process {how}: {self._advice}")
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+  """Makes new Python processes import nothing of the working folder, where a stranger's `pickle.py` may be.
+
+  multiprocessing starts them by `python -c`, which looks there first.
+  """
+  before = os.environ.get("PYTHONSAFEPATH")
+  os.environ["PYTHONSAFEPATH"] = "1"
+  try:
+    yield
+  finally:
+    if before is None:
+      del os.environ["PYTHONSAFEPATH"]
+    else:
+      os.environ["PYTHONSAFEPATH"] = before
 
 
 def end(workers: Sequence[Worker], at_once: bool = False) -> None:

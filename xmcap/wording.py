@@ -1,7 +1,7 @@
 """Counts, short lists and unknown names, as messages word them."""
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
@@ -28,3 +28,9 @@ def unknown_name(noun: str, name: str, names: Collection[str]) -> UsageError:
   nearest = difflib.get_close_matches(name.lower(), names, n=1)
   hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
   return UsageError(f"unknown {noun} '{shown(name)}'; {hint}: {', '.join(names)}")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+  """Returns `; did you mean NEAREST?`, or "" if no name is near."""
+  nearest = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
+  return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -9,6 +9,7 @@ from tests.make import files, images
 from tests.make.command import xmcap
 from xmcap.commands import annotate
 from xmcap.data import records
+from xmcap.human import annotation_page
 from xmcap.human.annotation_procedures import PROCEDURES
 
 
@@ -36,6 +37,8 @@ def human(tmp_path, monkeypatch):
   files.jsonl("t.jsonl", _row("a", tags=["狗", "椅子"]), _row("b", tags=["猫"]))
   files.jsonl("other.jsonl", _row("x", caption="车"))
   files.jsonl("bad.jsonl", {"image/key": "a"})
+  files.jsonl("long.jsonl", _row("a", caption="狗" * 2_001))
+  files.jsonl("long_tag.jsonl", _row("a", tags=["\U0001f436" * 101]))
   (tmp_path / "empty").mkdir()
   files.lines("blank.txt", "", " ")
   return lambda *arguments: xmcap("human", *arguments)
@@ -125,6 +128,55 @@ def test_human_annotate_assigns_images_and_reads_references_back(human, tmp_path
   assert (tmp_path / "s/table.csv").read_text().splitlines()[1].startswith("zh,")
 
 
+def _tree(folder):
+  return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_human_annotate_leaves_no_page_of_an_earlier_call(human, tmp_path, monkeypatch):
+  zh = ["annotate", "--images=photos", "--language=zh", "--out=o"]
+  human(*zh, "--annotators", "anna", "bo").succeeded()
+  files.lines("o/bo/saved.jsonl", "mine")
+  assert _tree(tmp_path / "o") == {
+    "anna/annotate.html",
+    "bo/annotate.html",
+    "bo/saved.jsonl",
+    "assignment.jsonl",
+  }
+  monkeypatch.setattr(annotation_page, "MOST_EMBEDDED", 1)
+  human(*zh, "--annotators", "anna", "chen", "--replication=2").succeeded(
+    "removed, as nobody is to use them any more: o/bo/annotate.html"
+  )
+  own = {f"{name}/{file}" for name in ("anna", "chen") for file in ("annotate.html", *_PICTURES)}
+  assert _tree(tmp_path / "o") == {"bo/saved.jsonl", "assignment.jsonl", *own}
+  human(*zh).succeeded("any more: o/anna/annotate.html, o/chen/annotate.html")
+  assert _tree(tmp_path / "o") == {"bo/saved.jsonl", "annotate.html", *_PICTURES}
+  assert not (tmp_path / "o/chen").exists()
+
+
+def test_human_annotate_keeps_pictures_of_an_earlier_page_that_are_its_input(human, tmp_path, monkeypatch):
+  zh = ["annotate", "--images=photos", "--language=zh", "--out=o"]
+  monkeypatch.setattr(annotation_page, "MOST_EMBEDDED", 1)
+  human(*zh, "--annotators", "anna", "bo", "--replication=2").succeeded()
+  before = _tree(tmp_path / "o")
+  for folder, new in (("o/bo", "anna"), ("o/bo", "bo")):
+    again = human("annotate", f"--images={folder}/pictures", "--language=zh", "--out=o", "--annotators", new)
+    again.refused(f"{folder}/pictures: would overwrite the input --images")
+  assert _tree(tmp_path / "o") == before
+
+
+_PICTURES = ("pictures/000000.jpg", "pictures/000001.jpg")
+
+
+def test_human_annotate_that_fails_at_the_last_page_changes_none(human, tmp_path):
+  zh = ["annotate", "--images=photos", "--language=zh", "--out=o"]
+  human(*zh, "--annotators", "anna", "bo").succeeded()
+  before = {name: (tmp_path / "o" / name).read_bytes() for name in _tree(tmp_path / "o")}
+  images.files("photos", "c.png", color="red", size=(60, 40))
+  (tmp_path / "photos/z.png").write_bytes(b"no picture")
+  human(*zh, "--annotators", "anna", "bo").refused("1 of 2 pictures cannot be read (z.png")
+  assert {name: (tmp_path / "o" / name).read_bytes() for name in _tree(tmp_path / "o")} == before
+
+
 @pytest.mark.parametrize(
   "arguments, message",
   [
@@ -147,6 +199,13 @@ def test_human_annotate_assigns_images_and_reads_references_back(human, tmp_path
     ("ZH --annotators a --replication=2 --out=o", "needs as many --annotators, who are 1"),
     ("ZH --annotators a A --out=o", "'a' is named twice"),
     ("ZH --annotators ../a --out=o", "'../a' cannot name a folder"),
+    ("ZH --annotators a. b --out=o", "'a.' cannot name a folder"),
+    *(
+      (f"ZH --annotators {name} b --out=o", f"'{name}' is the name of something else here")
+      for name in ("all", "All", "pictures", "assignment.jsonl", "CON", "aux.1")
+    ),
+    ("ZH --sentences=long.jsonl --out=o", "long.jsonl: a sentence of 'a' has 2,001 characters; the page takes 2,000"),
+    ("ZH --tags=long_tag.jsonl --out=o", "long_tag.jsonl: a tag of 'a' has 202 characters; the page takes 200"),
     ("annotations s.jsonl --assignment=s.jsonl --out=o", "s.jsonl, line 1: no annotation"),
     ("annotations no.jsonl --out=o", "no.jsonl: cannot be read"),
     ("annotations bad.jsonl --out=o", "bad.jsonl, line 1: no annotation (Object missing required field"),

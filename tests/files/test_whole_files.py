@@ -42,7 +42,7 @@ def folders(tmp_path):
   return tmp_path / "out", _contents(tmp_path / "out"), _contents(tmp_path / "new")
 
 
-def _killed_at(moment, folder):
+def _killed_at(moment, folder, write=lambda folder: _write(folder, "new")):
   """Writes new results in a child that ends, without a word, at its so-manyth call to the file system."""
   child = os.fork()
   if child == 0:
@@ -63,7 +63,7 @@ def _killed_at(moment, folder):
 
     io.open = builtins.open = dying(builtins.open)
     try:
-      _write(folder, "new")
+      write(folder)
     finally:
       os._exit(0)
   return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -139,6 +139,39 @@ def test_failed_write_keeps_old_files(folders, monkeypatch):
   assert _contents(folder) == old
 
 
+def _write_below(folder, name):
+  with outputs.together(folder, below=True):
+    for other in {"anna", "bo"} - {name}:
+      files.remove(folder / other / "page.html")
+    files.write_text(folder / name / "page.html", name)
+    files.write_text(folder / "list", name)
+
+
+def test_a_kill_at_any_moment_leaves_old_or_new_files_in_folders_below(tmp_path):
+  def tree():
+    return {
+      str(path.relative_to(tmp_path)): path.read_text() if path.is_file() else ""
+      for path in tmp_path.rglob("*")
+      if path.name != ".xmcap.lock"
+    }
+
+  found = {}
+  for name in ("bo", "anna"):
+    _write_below(tmp_path, name)
+    found[name] = tree()
+  assert found["anna"] == {"anna": "", "anna/page.html": "anna", "list": "anna"}
+  for moment in range(1, 100):
+    _write_below(tmp_path, "anna")
+    code = _killed_at(moment, tmp_path, lambda folder: _write_below(folder, "bo"))
+    outputs.settle(tmp_path)
+    left = {path: text for path, text in tree().items() if text and not path.endswith(".incomplete")}
+    assert left in [{path: text for path, text in of.items() if text} for of in found.values()]
+    if code == 0:
+      break
+  # What killed processes left in the folders is gone.
+  assert code == 0 and tree() == found["bo"]
+
+
 def test_settle_names_the_process_that_writes(folders):
   folder, _, _ = folders
   journal = folder / whole_files.FOLDER_JOURNAL
@@ -170,6 +203,11 @@ def test_settle_names_the_process_that_writes(folders):
     '{"renamed": {}, "removed": ["../victim"]}',
     '{"renamed": {}, "removed": [".."]}',
     '{"renamed": {}, "removed": "victim"}',
+    '{"renamed": {}, "removed": ["below/../../victim"]}',
+    '{"renamed": {}, "removed": ["/victim"]}',
+    '{"renamed": {}, "removed": ["link/victim"]}',
+    '{"renamed": {"link/victim": "link/.victim.1.incomplete"}, "removed": []}',
+    '{"renamed": {"below/victim": ".victim.1.incomplete"}, "removed": []}',
     '{"renamed": [], "removed": []}',
   ],
 )
@@ -178,9 +216,11 @@ def test_foreign_journal_is_refused_and_changes_no_file(folders, content):
   victim = folder.parent / "victim"
   victim.write_text("mine")
   (folder / whole_files.FOLDER_JOURNAL).write_text(content)
+  (folder / "link").symlink_to("..")
   with pytest.raises(XmcapError, match="not a journal that xmcap wrote: remove it"):
     outputs.settle(folder)
   (folder / whole_files.FOLDER_JOURNAL).unlink()
+  (folder / "link").unlink()
   assert victim.read_text() == "mine"
   assert {**_contents(folder), ".xmcap.lock": ""} == {**old, ".xmcap.lock": ""}
 

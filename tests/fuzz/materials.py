@@ -14,7 +14,7 @@ from tests.corpora import release_folders as releases
 from tests.fuzz import strangers
 from tests.make import small_corpus
 from tests.training.reporting import synthetic
-from xmcap import cli, configuration
+from xmcap import cli, gin_files
 
 _KEYS = ("00000000000000aa", "7", "k\u00e9y")
 _TEXTS = {
@@ -39,7 +39,7 @@ def make(folder: pathlib.Path, models: bool) -> None:
     )
     releases.write_cc3m35l(folder / "cc3m35l", images=4, dev=2, languages=("de", "th"))
     strangers.make(folder)
-    shutil.copytree(configuration.gin_folder(), folder / "gin")
+    shutil.copytree(gin_files.gin_folder(), folder / "gin")
     _models(folder)
 
 

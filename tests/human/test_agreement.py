@@ -40,6 +40,14 @@ def test_krippendorff_alpha_is_undefined_without_pairs_or_variety(units):
   assert agreement.krippendorff_alpha(units) is None
 
 
+def test_agreement_on_many_different_values_takes_proportional_memory():
+  first, second = (list(range(start, 100_000 + start)) for start in (0, 1))
+  units = list(zip(first, second, strict=True))
+  assert agreement.cohen_kappa(first, second, squared=True) == pytest.approx(1, abs=1e-8)
+  assert agreement.krippendorff_alpha(units, squared=True) == pytest.approx(1, abs=1e-8)
+  assert agreement.krippendorff_alpha(units) == pytest.approx(0, abs=1e-4)
+
+
 def test_equal_share_counts_pairs_of_raters():
   assert agreement.equal_share([[1, 1, 0], [0, 0], [1]]) == (1 + 1) / (3 + 1)
   assert agreement.equal_share([[1], []]) is None

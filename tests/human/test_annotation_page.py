@@ -282,6 +282,43 @@ def test_annotation_page_ignores_invalid_local_storage(annotate, page):
     expect(page.locator("#described")).to_have_text("0 of 3 done")
 
 
+def test_annotation_page_saves_what_was_taken_back_and_ends_a_tag_at_a_comma(annotate, page, tmp_path):
+  annotate()
+  page.keyboard.type("A dog.")
+  page.locator("#new-tag").fill("old")
+  page.keyboard.press("Enter")
+  page.locator("#tags input").fill("old, red")
+  page.keyboard.press("Enter")
+  first = _save(page, tmp_path)
+  assert [(each.caption, each.tags) for each in first] == [("A dog.", ["old", "red"])]
+  page.locator("#sentence").fill("")
+  for tag in ("old", "red"):
+    page.get_by_role("button", name=f"Remove {tag}").click()
+  (back,) = _save(page, tmp_path)
+  assert back.is_empty and back.continues(first[0]) and back.last_time > first[0].last_time
+
+
+def test_annotation_page_writes_no_more_than_the_reader_takes(annotate, page, tmp_path, monkeypatch):
+  limits = {"sentence": 20, "tag": 5, "tags": 3, "reason": 9, "events": 8, "log": 100}
+  monkeypatch.setattr(annotation_page, "LIMITS", limits)
+  # A clock that goes back with each look at it, from before 1970.
+  page.add_init_script("let time = -1; Date.now = () => (time -= 1000);")
+  annotate(name="all")
+  assert page.locator("#start").is_visible()
+  page.locator("#annotator").fill("constructor")
+  page.keyboard.press("Enter")
+  page.locator("#sentence").fill("")
+  page.keyboard.type("0123456789" * 3)
+  for text in ("\ud83d", "a,b,c,d", "eeeeeeee"):
+    page.evaluate("(text) => { document.getElementById('new-tag').value = text; }", text)
+    page.locator("#new-tag").dispatch_event("change")
+  expect(page.locator("#message")).to_have_text("A picture has at most 3 tags.")
+  (saved,) = _save(page, tmp_path)
+  assert (saved.annotator, saved.caption, saved.tags) == ("constructor", "0123456789" * 2, ["a", "b", "c"])
+  times = [event.time for event in saved.events]
+  assert times == sorted(set(times)) and len(times) <= 8
+
+
 # The two screens of Crossmodal-3600
 
 

@@ -132,6 +132,36 @@ def test_annotation_report_tag_agreement():
   assert [each.annotator for each in findings.work] == ["anna", "bo", "chen", "all"]
 
 
+@pytest.mark.parametrize(
+  "people, together, pairs, pictures",
+  [(6, 6, 15, 15), (60, 2, 0, 30), (60, 60, 0, 0)],
+)
+def test_annotation_report_counts_agreement_of_many_without_a_row_for_each_pair(
+  people, together, pairs, pictures
+):
+  findings = annotation_report.evaluate(
+    [_annotation(f"k{number // together}", f"p{number}", tags=["dog"]) for number in range(people)]
+  )
+  rows = [each.pictures for each in findings.agreement]
+  assert rows == [1] * pairs + [pictures] * (pictures > 0)
+  assert any("leaves out 1 pictures of over 50 annotators" in note for note in findings.notes) == (
+    together > 50
+  )
+
+
+def test_annotation_report_work_grows_with_the_annotations():
+  # A row for each pair would be a million, and a scan for each annotator too.
+  evaluated = annotation_report.evaluate(
+    [_annotation("k", f"p{number}", tags=["dog"]) for number in range(2_000)]
+  )
+  assert len(evaluated.work) == 2_001 and not evaluated.agreement
+
+
+def test_annotation_time_does_not_go_back_with_the_clock():
+  events = [(9_000, "open"), (1_000, "edit_sentence"), (4_000, "done")]
+  assert annotation_report.seconds(_annotation(events=events)) == 3.0
+
+
 def test_annotation_report_has_rows_per_language_and_annotator():
   findings = annotation_report.evaluate(
     [_annotation(), _annotation(language="de"), _annotation(annotator="bo")]

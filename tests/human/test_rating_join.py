@@ -1,6 +1,8 @@
 """`xmcap human rate --join`: ratings joined with the key of a rating page."""
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from tests.make import files
 from xmcap.errors import UsageError
@@ -172,17 +174,74 @@ def test_rating_join_checked_ratings_are_replaced(join):
     ("large", "k1", "bo", 5.0),
     ("base", "k2", "bo", 4.0),
   ]
-  assert joined.checked == {("bo", "anna"): (2, 1)} and joined.rated == {"anna": 3, "bo": 2}
-  # Without the first's file nobody knows what was changed.
-  assert join("thumb", second).checked == {("bo", "anna"): (2, None)}
+  assert joined.checked == {("bo", "anna"): (2, 1, 0)} and joined.rated == {"anna": 3, "bo": 2}
+  # Without the first's file, or a part of it, nobody knows what was changed.
+  assert join("thumb", second).checked == {("bo", "anna"): (2, 0, 2)}
+  assert join("thumb", first[:1], second).checked == {("bo", "anna"): (2, 1, 1)}
 
 
-def test_rating_join_refuses_ratings_that_check_each_other(join):
-  lines = [[_thumb("b1", checks="bo")], [_thumb("b1", "bo", checks="anna")]]
-  with pytest.raises(UsageError, match=r"ratings0\.jsonl, line 1: item 'b1': .* checked each other"):
-    join("thumb", *lines)
-  with pytest.raises(UsageError, match="anna checked each other"):
-    join("thumb", [_thumb("b1", checks="anna")])
+@pytest.mark.parametrize(
+  "checks, names",
+  [
+    ({"anna": "anna"}, "line 1: item 'b1': anna checked their own rating"),
+    ({"anna": "bo", "bo": "anna"}, "line 1: item 'b1': anna, bo checked each other"),
+    # Beside others who rate, or check one of the ring.
+    ({"chen": "", "anna": "bo", "bo": "anna"}, "line 2: item 'b1': anna, bo checked each other"),
+    ({"chen": "anna", "anna": "bo", "bo": "anna"}, "line 2: item 'b1': anna, bo checked each other"),
+    ({"a": "b", "b": "c", "c": "d", "d": "b"}, "line 2: item 'b1': b, c, d checked each other"),
+    ({"Jose\u0301": "bo", "bo": "Jos\u00e9"}, "item 'b1': Jos\u00e9, bo checked each other"),
+  ],
+)
+def test_rating_join_refuses_rings_of_checks_by_their_names(join, checks, names):
+  lines = [_thumb("b1", rater, **({"checks": first} if first else {})) for rater, first in checks.items()]
+  with pytest.raises(UsageError, match=names):
+    join("thumb", lines)
+
+
+@pytest.mark.parametrize(
+  "checks, kept",
+  [
+    ({"anna": "", "bo": "anna", "chen": "bo"}, {"chen"}),
+    ({"anna": "", "bo": "anna", "chen": "anna"}, {"bo", "chen"}),
+    ({"anna": "dora"}, {"anna"}),
+    ({"anna": "dora", "bo": "anna", "chen": ""}, {"bo", "chen"}),
+  ],
+)
+def test_rating_join_keeps_the_last_of_a_chain_of_checks(join, checks, kept):
+  lines = [_thumb("b2", rater, **({"checks": first} if first else {})) for rater, first in checks.items()]
+  # On another item they check the other way round, which is no ring.
+  lines += [_thumb("b3", first, checks=rater) for rater, first in list(checks.items())[1:2] if first]
+  rows = join("thumb", lines).rows
+  assert {row["annotator"] for row in rows if row["SYS"] == "base"} == kept
+
+
+@hypothesis.given(st.lists(st.sampled_from(["", *"abcdef"]), min_size=5, max_size=5))
+def test_rating_join_finds_every_ring_of_checks(checks):
+  ratings = {
+    rater: rating_join._Rating(rater, first, {}) for rater, first in zip("abcde", checks, strict=True)
+  }
+  ring = rating_join._ring(ratings)
+  assert [ratings[rater].checks for rater in ring] == ring[1:] + ring[:1]
+
+  def walk(rater, steps):
+    return walk(ratings[rater].checks, steps - 1) if steps and rater in ratings else rater
+
+  # Whoever is still among the raters after more steps than there are raters walks in a ring.
+  assert bool(ring) == any(walk(rater, len(ratings) + 1) in ratings for rater in ratings)
+
+
+def test_rating_join_refuses_a_rating_that_a_later_file_takes_back(join):
+  back = {"item": "b1", "rater": "anna", "taken_back": True}
+  joined = join("thumb", [back, _thumb("b2")])
+  assert (joined.taken_back, joined.unrated, joined.rated) == (1, 2, {"anna": 1})
+  for order in (1, -1):
+    with pytest.raises(UsageError, match="item 'b1' was rated by 'anna' before"):
+      join("thumb", *[[_thumb("b1")], [back]][::order])
+
+
+def test_rating_join_notes_raters_whose_names_differ_in_case(join):
+  joined = join("thumb", [_thumb("b1", "Anna"), _thumb("b2", "anna"), _thumb("b3", "bo", checks="ANNA")])
+  assert joined.notes == ["counted as different people: ANNA and Anna and anna"]
 
 
 _RUBRIC = {

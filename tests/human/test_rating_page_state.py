@@ -44,8 +44,57 @@ def test_rating_page_checks_the_ratings_of_another_rater(rate, tmp_path):
   assert changed[items[0]["id"]]["P"] == 5 and changed[items[0]["id"]]["R"] == 4
   assert [changed[id]["P"] for id in first if id != items[0]["id"]] == [3, 3]
   joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "anna.jsonl", tmp_path / "bo.jsonl"])
-  assert joined.checked == {("bo", "anna"): (3, 1)}
+  assert joined.checked == {("bo", "anna"): (3, 1, 0)}
   assert {row["annotator"] for row in joined.rows} == {"bo"}
+
+
+_CRITERION = {"heading": "H", "question": "Q", "choices": [[1, "no"], [2, "yes"]]}
+
+
+def test_rating_page_asks_criteria_whose_names_objects_inherit(rate, tmp_path):
+  names = ["constructor", "toString", "hasOwnProperty", "valueOf"]
+  rubric = {
+    "name": "toString",
+    "title": "T",
+    "task": "t",
+    "criteria": [{"name": name, **_CRITERION} for name in names],
+  }
+  (tmp_path / "rubric.json").write_text(json.dumps(rubric))
+  page, items = rate(
+    str(tmp_path / "rubric.json"), systems={"__proto__": {"k1": {"en": "a"}}}, rater="language"
+  )
+  press(page, "1 2 1")
+  assert page.locator("#rated").inner_text() == "0 of 1 rated"
+  press(page, "2")
+  reload(page)
+  assert page.locator("#rated").inner_text() == "1 of 1 rated"
+  save(page, tmp_path)
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  assert [[row[name] for name in names] for row in joined.rows] == [[1, 2, 1, 2]]
+  assert joined.rated == {"language": 1} and joined.rows[0]["system"] == "__proto__"
+
+
+def test_rating_page_saves_that_a_rating_was_taken_back(rate, tmp_path):
+  page, _ = rate("sxs", languages=["en"])
+  press(page, "7 Enter 6")
+  first = save(page, tmp_path, "first.jsonl")
+  press(page, "Delete")
+  reload(page)
+  later = save(page, tmp_path, "later.jsonl")
+  assert [line.get("taken_back") for line in later] == [None, True] and later[1]["item"] == first[1]["item"]
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "later.jsonl"])
+  assert (len(joined.rows), joined.taken_back) == (1, 1)
+  page.locator("#rater-shown").click()
+  page.get_by_text("Check somebody's ratings").click()
+  page.locator("#first").set_input_files(tmp_path / "later.jsonl")
+  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 1")
+  both = (tmp_path / "first.jsonl").read_text() * 2
+  (tmp_path / "both.jsonl").write_text(both)
+  page.locator("#first").set_input_files(tmp_path / "both.jsonl")
+  expect(page.locator("#first-read")).to_have_text("Line 3 rates an item again; keep one line of it.")
+  (tmp_path / "nobody.jsonl").write_text(both.replace('"anna"', '""'))
+  page.locator("#first").set_input_files(tmp_path / "nobody.jsonl")
+  expect(page.locator("#first-read")).to_have_text("Line 1 is no rating of this page.")
 
 
 def test_rating_page_refuses_to_check_files_of_other_pages(rate, tmp_path):

@@ -58,7 +58,19 @@ def test_rubric_is_read_from_a_file(tmp_path):
     ({"shows": "pair", "captions": ["a", "b"]}, "to compare pairs there is --protocol=sxs"),
     ({"captions": ["a", "b"]}, "'captions' has 2 headings; 'captions' needs 1"),
     ({"total": {"tones": 1}}, "'total' has 'tones', which is no criterion"),
-    ({"criteria": [_CRITERION, _CRITERION]}, "criterion 'tone' is there twice"),
+    ({"criteria": [_CRITERION, _CRITERION]}, "criterion 'tone': its name clashes with criterion 'tone'"),
+    *(
+      (
+        {"criteria": [_CRITERION, {**_CRITERION, "name": name}]},
+        f"criterion '{name}': its name clashes with {other}",
+      )
+      for name, other in (
+        ("ratings", "the column 'ratings'"),
+        ("Pictures", "the column 'pictures'"),
+        ("tone_sd", "criterion 'tone'"),
+        ("Tone", "criterion 'tone'"),
+      )
+    ),
     ({"criteria": [{**_CRITERION, "name": "rater"}]}, "criterion 'rater': the name must be"),
     ({"criteria": [{**_CRITERION, "choices": [[1, "no"]]}]}, "two or more choices"),
     (

@@ -112,6 +112,15 @@ def test_rubric_tag_scores_without_a_relevant_tag_are_none(evaluate, tmp_path):
     ([{**_ROWS[0], "language": "xx"}], "line 1: unknown language 'xx'"),
     ([_ROWS[0], {**_ROWS[1], "protocol": "other"}], "line 2: another protocol, or other criteria"),
     ([_ROWS[0], {**_ROWS[1], "tone": 1}], "line 2: another protocol, or other criteria"),
+    *(
+      ([{**_ROWS[0], name: 1}], f"line 1: criterion '{name}': its name clashes with {other}")
+      for name, other in (
+        ("ratings", "the column 'ratings'"),
+        ("relevance_sd", "criterion 'relevance'"),
+        ("\uff2canguage", "the column 'language'"),
+        ("Fluency", "criterion 'fluency'"),
+      )
+    ),
     ([_ROWS[0], _ROWS[0]], "line 2: 'a dog' of 'A' was rated by 'x' before"),
     (
       [{key: value for key, value in _ROWS[0].items() if key not in ("relevance", "fluency")}],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from xmcap.errors import UsageError
 from xmcap.human import sheets
 
 _SHEET = sheets.Sheet(
@@ -39,6 +40,11 @@ def test_sheet_markdown_is_escaped():
 
 def test_sheet_csv_keeps_every_digit():
   assert _SHEET.csv() == 'name,value,n\na_b,0.125,1200\n"line\nbreak",,3\n'
+
+
+def test_sheet_with_two_columns_of_one_name_is_refused():
+  with pytest.raises(UsageError, match="the table scores would have two columns 'n'; give the system or"):
+    sheets.Sheet("scores", "Scores", [sheets.SheetColumn("n"), sheets.SheetColumn("n")], [])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import types
 
 import pytest
 
@@ -46,7 +45,7 @@ def make(tmp_path, monkeypatch):
   def cloud(body: str, workers: int = 2) -> Cloud:
     made.append(Cloud(tmp_path, workers, body))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(runner, "subprocess", types.SimpleNamespace(run=made[-1].gcloud, DEVNULL=None))
+    monkeypatch.setattr(runner, "execute", made[-1].gcloud)
     return made[-1]
 
   yield cloud

@@ -100,6 +100,16 @@ def test_slurm_status_and_stop_call_their_programs(place, monkeypatch, action, p
   assert place.calls() == [[program, "--user=me", "--name=bb"]]
 
 
+def test_slurm_status_of_a_user_without_a_name_asks_by_number(place, monkeypatch):
+  place.record("squeue")
+  monkeypatch.setenv("PATH", str(place.bin))
+  for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "HOME"):
+    monkeypatch.delenv(name, raising=False)
+  monkeypatch.setattr("os.getuid", lambda: 123_456_789)
+  slurm.control("status", "bb")
+  assert place.calls() == [["squeue", "--user=123456789", "--name=bb"]]
+
+
 @pytest.mark.parametrize(
   "wrong",
   [

@@ -42,13 +42,12 @@ def test_tpu_vm_run_uses_an_existing_slice(make):
 
 def test_tpu_vm_follows_a_run_in_progress(make):
   cloud = make('while not (bucket / "end").exists():\n  time.sleep(0.02)\n')
-  stop = RuntimeError("the launcher's machine goes down")
 
   def down(one):
     one.wait_for_start()
-    raise stop
+    raise KeyboardInterrupt
 
-  with pytest.raises(RuntimeError):
+  with pytest.raises(KeyboardInterrupt):
     cloud.run(events=[down])
   cloud.run(events=[lambda one: (one.bucket / "end").touch()])
   assert cloud.attempts(0) == cloud.attempts(1) == 1
@@ -178,7 +177,11 @@ def test_tpu_vm_keyboard_interrupt_keeps_the_run(make, capsys):
 
   with pytest.raises(KeyboardInterrupt):
     cloud.run(events=[interrupt])
-  assert "bb keeps running without this command" in capsys.readouterr().err
+  said = capsys.readouterr().err
+  assert (
+    "the run on bb goes on" in said
+    and "bb still exists and costs money, 8 chips (v4-16), 25.76 an hour" in said
+  )
 
 
 def test_tpu_vm_stop_ends_the_run_and_status_shows_it(make, capfd):
@@ -187,9 +190,9 @@ def test_tpu_vm_stop_ends_the_run_and_status_shows_it(make, capfd):
 
   def down(one):
     one.wait_for_start()
-    raise RuntimeError
+    raise KeyboardInterrupt
 
-  with pytest.raises(RuntimeError):
+  with pytest.raises(KeyboardInterrupt):
     cloud.run(events=[down])
   tpu_vm.control("stop", vm)
   tpu_vm.control("status", vm)
@@ -213,6 +216,7 @@ def test_tpu_vm_delete(make):
     ([("a", "exited", "137"), ("b", "running", "-")], "again"),
     ([("a", "lost", "-"), ("b", "running", "-")], "again"),
     ([("a", "exited", "75"), ("b", "exited", "1")], "failed"),
+    ([("a", "exited", "9" * 5000)], None),
   ],
 )
 def test_tpu_vm_outcome_of_worker_states(workers, kind):

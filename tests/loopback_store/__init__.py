@@ -1,15 +1,19 @@
 """An object store on loopback, for tests, benchmarks and rehearsals: Cloud Storage, and what TensorStore asks of S3.
 
 `python -m tests.loopback_store FOLDER -- COMMAND ...` runs a command that finds the folders in FOLDER as buckets;
-without a command it prints the store's URL and serves until it is stopped.
+without a command it prints the variables that lead to it as JSON, and serves until it is stopped. It answers only what
+has its token, which these variables hold: other users of the machine cannot read the buckets.
 """
 
 import argparse
 import collections
 import contextlib
 import http.server
+import importlib.util
+import json
 import os
 import pathlib
+import secrets
 import signal
 import subprocess
 import threading
@@ -32,6 +36,8 @@ class Store(http.server.ThreadingHTTPServer):
 
   Attributes:
     folder: of `gs://bucket`, the bucket of tests.
+    token: is the first word of a path, or S3's access key.
+    host: the only one that it answers to.
     account: whom refusals name.
     refused: permission of Cloud Storage -> status of the refusal: 403, or 401 without credentials.
     faults: what goes wrong with the next reads of an object, by the end of its name: one fault a read.
@@ -45,6 +51,8 @@ class Store(http.server.ThreadingHTTPServer):
   def __init__(self, root: pathlib.Path, latency: float = 0.0):
     super().__init__(("127.0.0.1", 0), Handler)
     self.root, self.latency = pathlib.Path(root), latency
+    self.token = secrets.token_hex(16)
+    self.host = f"127.0.0.1:{self.server_port}"
     self.folder = self.root / "bucket"
     self.objects = Objects(self.root)
     self.account = "run@project.iam.gserviceaccount.com"
@@ -57,14 +65,14 @@ class Store(http.server.ThreadingHTTPServer):
 
   @property
   def url(self) -> str:
-    return f"http://127.0.0.1:{self.server_port}"
+    return f"http://{self.host}/{self.token}"
 
   @property
   def environment(self) -> dict[str, str]:
     """The variables by which its clients find it, and need no credentials."""
     return {
-      "AWS_ENDPOINT_URL": self.url,
-      "AWS_ACCESS_KEY_ID": "loopback",
+      "AWS_ENDPOINT_URL": f"http://{self.host}",
+      "AWS_ACCESS_KEY_ID": self.token,
       "AWS_SECRET_ACCESS_KEY": "loopback",
       "STORAGE_EMULATOR_HOST": self.url,
       "TENSORSTORE_GCS_HTTP_URL": self.url,
@@ -141,12 +149,16 @@ def main() -> int:
   parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
   parser.add_argument("command", nargs="*", metavar="-- COMMAND")
   arguments = parser.parse_args()
+  if importlib.util.find_spec("google_crc32c") is None:
+    parser.error("google-crc32c is not installed: install xmcap[train]")
+  if not arguments.folder.is_dir():
+    parser.error(f"{arguments.folder}: no such folder")
   with served(arguments.folder, arguments.latency) as store:
     if arguments.command:
       signal.signal(signal.SIGINT, lambda *_: None)  # the command's own; its exit code is this one's
       return subprocess.run(
         arguments.command, env={**os.environ, **store.environment}, check=False
       ).returncode
-    print(store.url, flush=True)
+    print(json.dumps(store.environment), flush=True)
     threading.Event().wait()
   return 0

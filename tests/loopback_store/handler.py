@@ -16,11 +16,14 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from tests.loopback_store.objects import PreconditionError, Stored
+from tests.loopback_store.objects import InvalidNameError, PreconditionError, Stored
 
 _PART = 256 << 10
 """Parts of an upload, but for the last one, are multiples of this."""
-_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_LARGEST = 1 << 30  # bytes of a body
+_DIGITS = "[0-9]{1,18}"
+_RANGE = re.compile(rf"bytes (?:({_DIGITS})-({_DIGITS})|\*)/({_DIGITS}|\*)")
+_READ = re.compile(rf"bytes=({_DIGITS})?-({_DIGITS})?")
 
 
 class Refused(Exception):
@@ -47,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
   def do_GET(self) -> None:
     server = self.server
-    self.body = self._read_body()
+    self.words = [""]
     with server.lock:
       server.at_once += 1
       server.most_at_once = max(server.most_at_once, server.at_once)
@@ -61,15 +64,43 @@ class Handler(http.server.BaseHTTPRequestHandler):
   do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
   def _answer(self) -> None:
-    url = urllib.parse.urlsplit(self.path)
-    self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
-    self.words = [urllib.parse.unquote(word) for word in url.path.lstrip("/").split("/")]
     try:
+      self._admit()
       self._find_answer()
     except PreconditionError:
       self._refuse(412, "At least one of the pre-conditions you specified did not hold.", "conditionNotMet")
     except Refused as refused:
       self._refuse(refused.status, refused.message, refused.reason)
+    except (ConnectionError, TimeoutError):
+      raise
+    except (
+      InvalidNameError,
+      ValueError,
+      LookupError,
+      AttributeError,
+      TypeError,
+      OSError,
+      RecursionError,
+    ) as odd:
+      self.close_connection = True  # of a body that was not read
+      self._refuse(400, str(odd), "badRequest")
+
+  def _admit(self) -> None:
+    """Reads the request; refuses one without the store's token, or that a page of another host made a browser send."""
+    if self.headers.get_all("Host") != [self.server.host]:
+      self.close_connection = True
+      raise Refused(400, f"the host is {self.server.host}", "badRequest")
+    url = urllib.parse.urlsplit(self.path)
+    words = [urllib.parse.unquote(word) for word in url.path.lstrip("/").split("/")]
+    credential = f"Credential={self.server.token}/"
+    if secrets.compare_digest(words[0].encode(), self.server.token.encode()):
+      words = words[1:]
+    elif credential not in self.headers.get("Authorization", ""):
+      self.close_connection = True
+      raise Refused(401, "the token of the store is missing", "required")
+    self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
+    self.words = words or [""]
+    self.body = self._read_body()
 
   def _find_answer(self) -> None:
     match self.command, self.words:
@@ -141,8 +172,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     stored, data = found
     wanted, headers, status = self.headers.get("Range", ""), self._versions(stored), 200
     if wanted:
-      first, _, last = wanted.removeprefix("bytes=").partition("-")
-      start = int(first) if first else max(len(data) - int(last), 0)
+      parsed = _READ.fullmatch(wanted)
+      first, last = parsed.groups() if parsed else (None, None)
+      if not (first or last) or (first and last and int(last) < int(first)):
+        raise Refused(400, "Invalid Range", "badRequest")
+      start = int(first) if first else max(len(data) - int(last or 0), 0)
       stop = min(int(last) + 1, len(data)) if first and last else len(data)
       if start >= len(data):
         self.reply(416, b"", {"Content-Range": f"bytes */{len(data)}"})
@@ -190,6 +224,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     first, end = query.get("startOffset", ""), query.get("endOffset")
     after, most = query.get("pageToken", ""), min(int(query.get("maxResults", 1000)), 1000)
+    if most < 1:
+      raise Refused(400, "Invalid maxResults", "badRequest")
     items, prefixes, token, last = [], [], None, None
     for name in self.server.objects.names(bucket, prefix):
       if name < first or (end is not None and name >= end):
@@ -268,8 +304,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
       self.server.objects.check(bucket, name, self.query)
       key = secrets.token_hex(16)
       self.server.uploads[key] = Upload(bucket, name, self.query)
-      host = self.headers.get("Host", "")
-      place = f"http://{host}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"
+      place = f"{self.server.url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"
       self.reply(200, b"", {"Location": place, "X-GUploader-UploadID": key})
       return
     self._stored(bucket, name, data, fields.get("crc32c"), self.query)
@@ -312,11 +347,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
   def _read_body(self) -> bytes:
     """The body of the request, of known length or in chunks."""
     if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-      return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+      return self.rfile.read(_size(self.headers.get("Content-Length") or "0", 10))
     data = bytearray()
-    while size := int(self.rfile.readline().partition(b";")[0], 16):
+    while size := _size(self.rfile.readline(64).partition(b";")[0].strip().decode(), 16):
       data += self.rfile.read(size)
-      self.rfile.readline()
+      _size(f"{len(data):x}", 16)
+      self.rfile.readline(64)
     while self.rfile.readline().strip():  # headers after the last part
       pass
     return bytes(data)
@@ -354,6 +390,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
       return
     code = {401: "AccessDenied", 403: "AccessDenied", 404: "NoSuchKey"}.get(status, reason)
     self.reply(status, f"<Error><Code>{code}</Code><Details>{escape(message)}</Details></Error>".encode())
+
+
+def _size(text: str, base: int) -> int:
+  """A number of bytes; ValueError if it is none, or too large."""
+  if not re.fullmatch("[0-9a-fA-F]{1,12}", text) or (size := int(text, base)) > _LARGEST:
+    raise ValueError(f"no number of bytes up to {_LARGEST}: {text}")
+  return size
 
 
 def _crc32c(data: bytes) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,13 @@ from collections.abc import Iterator, Mapping
 _PART = ".xmcap-part-"
 _MARKER = "%2F"
 """The file of an object whose name ends in a slash, as libraries write them in place of folders."""
+
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+class InvalidNameError(Exception):
+  """A name that is no object's or bucket's here, such as one that leads out of the bucket."""
 
 
 class PreconditionError(Exception):
@@ -39,7 +47,8 @@ class Objects:
     self._last = 0
 
   def has_bucket(self, bucket: str) -> bool:
-    return bucket not in ("", ".", "..") and (self.folder / bucket).is_dir()
+    folder = self.folder / bucket
+    return _BUCKET.fullmatch(bucket) is not None and folder.is_dir() and not folder.is_symlink()
 
   def find(self, bucket: str, name: str) -> Stored | None:
     """The object of a name; None if there is none."""
@@ -62,7 +71,7 @@ class Objects:
     with self._lock:
       self.check(bucket, name, conditions)
       path.parent.mkdir(parents=True, exist_ok=True)
-      part = self.folder / bucket / f"{_PART}{threading.get_ident()}"
+      part = self._root(bucket) / f"{_PART}{threading.get_ident()}"
       part.write_bytes(data)
       # The clock of a file system may stand still between two writes.
       self._last = max(time.time_ns(), self._last + 1)
@@ -98,8 +107,13 @@ class Objects:
     return sorted(names, key=str.encode)
 
   def _all(self, bucket: str, prefix: str) -> Iterator[str]:
-    root = self.folder / bucket
-    for folder, _, files in os.walk(root / prefix.rpartition("/")[0]):
+    root = self._root(bucket)
+    parts = prefix.split("/")[:-1]
+    if "\0" in prefix or not {".", ".."}.isdisjoint(parts):
+      raise InvalidNameError(f"no prefix of objects: {prefix}")
+    if "" in parts:
+      return
+    for folder, _, files in os.walk(root.joinpath(*parts)):
       inside = pathlib.Path(folder).relative_to(root).as_posix()
       for file in files:
         name = file if inside == "." else f"{inside}/{file}"
@@ -108,6 +122,11 @@ class Objects:
 
   def _path(self, bucket: str, name: str) -> pathlib.Path:
     parts = name.split("/")
-    if any(part in ("", ".", "..") for part in parts[:-1]) or parts[-1] in (".", "..") or "\0" in name:
-      return self.folder / bucket / ".no-such-name" / "%"
-    return self.folder.joinpath(bucket, *parts[:-1], parts[-1] or _MARKER)
+    if "" in parts[:-1] or not {".", ".."}.isdisjoint(parts) or "\0" in name or not name:
+      raise InvalidNameError(f"no name of an object: {name}")
+    return self._root(bucket).joinpath(*parts[:-1], parts[-1] or _MARKER)
+
+  def _root(self, bucket: str) -> pathlib.Path:
+    if not self.has_bucket(bucket):
+      raise InvalidNameError(f"no bucket: {bucket}")
+    return self.folder / bucket

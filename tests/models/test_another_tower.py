@@ -40,7 +40,7 @@ def test_dinov2_tower_trains_is_saved_and_captions(tmp_path):
   (corpus / "languages.txt").write_text("fa\nquz\nsw\n")
   out = tmp_path / "model"
   xmcap(
-    "train", "--gin_file=data/folder.gin", "--gin_file=runs/folder.gin", f"--gin_file={GIN}",
+    "train", "--gin_file=data/folder.gin", "--gin_file=runs/folder.gin", f"--gin_file={GIN}", "--allow_import",
     f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={out}", f"--gin.VOCABULARY={corpus / 'vocabulary.model'}",
     "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=4", "--gin.hooks.evaluators=[]",
     "--gin.CaptionStream.target_lengths=(64,)",

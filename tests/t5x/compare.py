@@ -11,7 +11,7 @@ import jax
 from t5x import adafactor, trainer, utils
 
 from tests.t5x import corpus
-from xmcap import configuration
+from xmcap import configuration, gin_files
 from xmcap.data.stream import CaptionStream
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -73,7 +73,9 @@ def t5x_losses(objective, stream, optimizer):
 
 
 def main(data_dir, run):
-  configuration.parse(["models/tiny.gin", f"{data_dir}/three.gin"])
+  configuration.parse(
+    ["models/tiny.gin", f"{data_dir}/three.gin"], search=gin_files.Search(allow_import=True)
+  )
   objective = CaptionObjective(ViTConfig(), T5Config())
   stream = CaptionStream(batch_size=16, prompt_length=4)
   optimizer = optimizer_lib.Optimizer(optimizer_lib.adafactor, SCHEDULE, clip_norm=None)

@@ -14,10 +14,12 @@ def corpus_dir(tmp_path_factory):
 @pytest.fixture
 def configured(corpus_dir):
   from tests.make import small_corpus
-  from xmcap import configuration
+  from xmcap import configuration, gin_files
 
   overrides = [binding.removeprefix("--gin.") for binding in small_corpus.SMALLER]
-  configuration.parse(["models/tiny.gin", str(corpus_dir / "three.gin")], overrides)
+  configuration.parse(
+    ["models/tiny.gin", str(corpus_dir / "three.gin")], overrides, gin_files.Search(allow_import=True)
+  )
   yield corpus_dir
   gin.clear_config()
 

@@ -306,7 +306,7 @@ SCRIPTS = {"train": train, "eval": evaluate, "infer": infer}
 
 def main(script: str, *arguments: str) -> None:
   """Does what a script of t5x does: it locks gin before anything is built."""
-  from xmcap import configuration
+  from xmcap import gin_files
 
   gin.clear_config()
   files, bindings = [], []
@@ -315,7 +315,7 @@ def main(script: str, *arguments: str) -> None:
       files.append(argument.removeprefix("--gin_file="))
     else:
       bindings.append(argument.removeprefix("--gin."))
-  gin.add_config_file_search_path(str(configuration.gin_folder()))
+  gin.add_config_file_search_path(str(gin_files.gin_folder()))
   gin.parse_config_files_and_bindings(files, bindings)
   copy.deepcopy(list(gin_config._CONFIG.values()))  # builds every object that a binding names
   if script in SCRIPTS:

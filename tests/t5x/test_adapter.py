@@ -210,6 +210,7 @@ def run(corpus_dir, tmp_path_factory):
 
   folder = tmp_path_factory.mktemp("run")
   arguments = [
+    "--allow_import",
     "--gin_file=models/tiny.gin", f"--gin_file={corpus_dir / 'three.gin'}", "--gin_file=runs/train.gin",
     f"--gin.MODEL_DIR={folder}", "--gin.TOTAL_STEPS=1", "--gin.BATCH_SIZE=16", "--gin.EVALUATORS=[]",
   ]  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 import pytest
 from gin import config_parser
 
-from xmcap import configuration
+from xmcap import configuration, gin_files
 
 FILES = ("captioner.gin", "train.gin", "eval.gin", "infer.gin")
 PACKAGE = pathlib.Path(configuration.__file__).parent
@@ -30,7 +30,7 @@ class _Delegate(config_parser.ParserDelegate):
 
 def _parsed(name):
   delegate = _Delegate()
-  text = (configuration.gin_folder() / "t5x" / name).read_text(encoding="utf-8")
+  text = (gin_files.gin_folder() / "t5x" / name).read_text(encoding="utf-8")
   statements = list(config_parser.ConfigParser(text, delegate))
   return statements, delegate.macros
 

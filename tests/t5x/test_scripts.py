@@ -13,7 +13,7 @@ pytest.importorskip("t5x", reason="t5x is not installed: docs/t5x.md says how")
 
 from tests.make import small_corpus
 from tests.t5x.corpus import LANGUAGES
-from xmcap import configuration
+from xmcap import gin_files
 from xmcap.launch import local
 from xmcap.training.checkpoints import weights
 
@@ -31,7 +31,7 @@ def _python(*arguments):
 def _t5x(script, corpus_dir, **macros):
   values = {"NUM_PARTITIONS": 2, "BATCH_SIZE": 8, **macros}
   return _python(
-    "-m", f"t5x.{script}", f"--gin_search_paths={configuration.gin_folder()}", "--gin_file=models/tiny.gin",
+    "-m", f"t5x.{script}", f"--gin_search_paths={gin_files.gin_folder()}", "--gin_file=models/tiny.gin",
     f"--gin_file={corpus_dir / 'three.gin'}", f"--gin_file=t5x/{script}.gin", *small_corpus.SMALLER,
     *(f"--gin.{name}={value!r}" for name, value in values.items()),
   )  # fmt: skip
@@ -94,7 +94,7 @@ def test_t5x_train_continues_from_xmcap_weights(corpus_dir, tmp_path):
   files = ("models/tiny.gin", corpus_dir / "three.gin", "runs/train.gin")
   values = {"MODEL_DIR": tmp_path / "run", "TOTAL_STEPS": 1, "BATCH_SIZE": 16, "EVALUATORS": "[]"}
   _python(
-    "-m", "xmcap.cli", "train", *(f"--gin_file={file}" for file in files), *small_corpus.SMALLER,
+    "-m", "xmcap.cli", "train", "--allow_import", *(f"--gin_file={file}" for file in files), *small_corpus.SMALLER,
     *(f"--gin.{name}={value}" for name, value in values.items()),
   )  # fmt: skip
   _python("-m", "xmcap.t5x.checkpoints", "to_t5x", f"--input={tmp_path / 'run'}", f"--out={tmp_path / 't5x'}")

@@ -67,12 +67,12 @@ def runs(corpus, tmp_path_factory):
 def interleaved(mesh):
   data, fsdp, model = mesh
   return (
-    "--gin_file=tests/training/interleaved.gin", "--gin.train.partitioning=@Interleaved()",
+    "--gin_file=tests/training/interleaved.gin", "--allow_import", "--gin.train.partitioning=@Interleaved()",
     f"--gin.Interleaved.data={data}", f"--gin.Interleaved.fsdp={fsdp}", f"--gin.Interleaved.model={model}",
   )  # fmt: skip
 
 
-TOY = ("--gin_file=tests/training/interleaved.gin", "--gin.train.objective=@CaptionToy()",
+TOY = ("--gin_file=tests/training/interleaved.gin", "--allow_import", "--gin.train.objective=@CaptionToy()",
        "--gin.LEARNING_RATE=0.01")  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def captioner(corpus):
 def dual(*flags):
   """A dual tower with two captions a picture, for three steps."""
   more = ("--gin.TOTAL_STEPS=3", "--gin.BATCH_SIZE=16", "--gin.CaptionStream.captions_per_image=2")
-  return lambda corpus: ("--gin_file=tests/training/interleaved.gin", *more, *flags)
+  return lambda corpus: ("--gin_file=tests/training/interleaved.gin", "--allow_import", *more, *flags)
 
 
 DUALS = {

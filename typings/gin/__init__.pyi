@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar, overload
 
 from gin import config as config
-from gin import resource_reader as resource_reader
+from gin import config_parser as config_parser
 
 _T = TypeVar("_T", bound=Callable[..., Any])
 
@@ -27,7 +27,6 @@ def external_configurable(
   allowlist: Sequence[str] | None = None,
   denylist: Sequence[str] | None = None,
 ) -> _T: ...
-def add_config_file_search_path(location_prefix: str) -> None: ...
 def bind_parameter(binding_key: str | tuple[str, str, str], value: Any) -> None: ...
 def clear_config(clear_constants: bool = False) -> None: ...
 def config_scope(name_or_scope: str | Iterable[str] | None) -> AbstractContextManager[Any]: ...

@@ -1,6 +1,7 @@
 """`xmcap human annotate` makes pages for describing pictures; `xmcap human annotations` reads the saved files."""
 
 import functools
+import os
 from collections.abc import Sequence
 
 from xmcap import languages
@@ -57,6 +58,7 @@ def add(actions) -> None:
   assignment = "assignment.jsonl of a page's folder: what is missing is then counted"
   base.text(report, "--assignment", "FILE", assignment, **base.SEVERAL)
   base.text(report, "--out", "DIR", "folder for all results", required=True)
+  base.add_raw(report)
 
 
 def _procedure(arguments):
@@ -109,6 +111,7 @@ def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
   from xmcap import wording
   from xmcap.evaluation import image_files
+  from xmcap.files import files
   from xmcap.human import annotation_assignment, annotation_page
   from xmcap.reading import inputs
 
@@ -137,12 +140,19 @@ def _annotate(arguments) -> None:
     rated = sentences[0] if procedure.ratings and sentences else ""
     suggestions = [] if procedure.ratings else sentences
     items[key] = annotation_page.AnnotationItem(key, path, read_picture, suggestions, tags, rated)
-  with outputs.held(out, arguments.prog):
+  with outputs.held(out, arguments.prog), outputs.together(out, below=True):
+    others = {out, *folders.values(), *(f"{out}/{name}" for name in annotation_assignment.earlier(out))}
+    of_pages = [f"{folder}/{annotation_page.FOLDER}" for folder in others]
+    outputs.keep_apart({"--out": of_pages}, {"--images": {os.path.dirname(file) or "." for file in images}})
+    written = set()
     for name, share in shares.items():
       own = [items[key] for key in share]
-      annotation_page.write_annotation_page(folders[name], language.code, own, procedure, name)
+      written |= annotation_page.write_annotation_page(folders[name], language.code, own, procedure, name)
+    removed = [page for folder in sorted(others) for page in annotation_page.remove_others(folder, written)]
     if arguments.annotators:
       annotation_assignment.write(assignment, language.code, shares)
+    else:
+      files.remove(assignment)
   for name, share in shares.items():
     own = [items[key] for key in share]
     parts = [f"{pages[name]}: {wording.count(len(own), 'picture')}", language.english_name]
@@ -154,6 +164,8 @@ def _annotate(arguments) -> None:
     print(", ".join(parts))
     if len(own) > annotation_page.MOST_EMBEDDED:
       print(f"{folders[name]}/{annotation_page.FOLDER}: the pictures; send the whole folder {folders[name]}")
+  if removed:
+    print(f"removed, as nobody is to use them any more: {', '.join(map(str, removed))}")
   for option, texts in suggested.items():
     unknown = sorted(set(texts) - set(keys))
     if unknown:

@@ -133,6 +133,13 @@ def flag(command, name: str, help: str) -> None:
   command.add_argument(name, action="store_true", help=help)
 
 
+def add_raw(command) -> None:
+  """Adds the option of a command that writes CSV or TSV; `cli` hands it to `spreadsheet.raw`."""
+  flag(
+    command, "--raw", "CSV and TSV for programs: no apostrophe before a text that a spreadsheet would compute"
+  )
+
+
 def number(
   command, name: str, help: str, default: int | None = None, least: int = 0, most: int | None = None,
   metavar: str = "N", **settings: Any,
@@ -219,7 +226,13 @@ def add_gin(command) -> None:
   """Adds the options for gin files and overrides."""
   group = command.add_argument_group("configuration")
   text(group, "--gin_file", "FILE", "a gin file; later ones win (repeatable)", [], action="append")
-  text(group, "--gin_search_paths", "DIRS", "folders to search for gin files, separated by commas", "")
+  paths = "your folders of gin files, separated by commas; these files may import"
+  text(group, "--gin_search_paths", "DIRS", paths, "")
+  flag(
+    group,
+    "--allow_import",
+    "let every gin file import modules, which run their code; default: only xmcap's modules",
+  )
   text(group, "--gin.NAME", "VALUE", "override one binding (repeatable)", dest="_")
   flag(group, "--explain", "print the resolved configuration and exit")
 
@@ -248,46 +261,48 @@ def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bo
   """Parses the gin files and overrides of a command; returns False after printing them for --explain.
 
   They are parsed after what a `model_dir` says of its model, and before what the weights say that a run starts from
-  (`evaluation/pretrained_models.py`). `default` are the files if the command has none.
+  (`evaluation/pretrained_models.py`). `default` are xmcap's own files for a command that has none.
   """
   from xmcap import configuration
+  from xmcap import gin_files as gin_files_lib
 
-  folders = check_names(arguments, default)
+  default = [str(gin_files_lib.gin_folder() / name) for name in default]
+  search = check_names(arguments, default)
   files = gin_files(arguments) or default
   if model_dir:
     from xmcap.evaluation import model_dir as model_dir_lib  # slow, and not needed to report a wrong name
 
-    model_dir_lib.parse(model_dir, files, arguments.overrides, folders)
+    model_dir_lib.parse(model_dir, files, arguments.overrides, search)
   else:
-    parse_run(arguments, files, folders)
+    parse_run(arguments, files, search)
   if arguments.explain:
     print(configuration.explain())
     print(configuration.explain_defaults(), end="")
   return not arguments.explain
 
 
-def parse_run(
-  arguments, files, folders: Sequence[str], locate: Callable[[str], str | None] = lambda path: path
-) -> None:
+def parse_run(arguments, files, search, locate: Callable[[str], str | None] = lambda path: path) -> None:
   """Parses the configuration of a run with the models of its PRETRAINED folders, which `locate` finds here."""
   from xmcap import configuration
 
-  configuration.parse(files, arguments.overrides, folders)
+  configuration.parse(files, arguments.overrides, search)
   if pretrained := configuration.given("train", "pretrained"):
     from xmcap.evaluation import pretrained_models  # no slower now: whoever binds `train` has imported jax
 
     models = pretrained_models.bind(pretrained, arguments.gin_file, say, locate)
     if models:
-      configuration.parse([*files, models], arguments.overrides, folders)
+      configuration.parse([*files, models], arguments.overrides, search)
 
 
-def check_names(arguments, default: Sequence[str] = ()) -> list[str]:
-  """Runs `configuration.check_names`, before slow imports; returns the search paths."""
+def check_names(arguments, default: Sequence[str] = (), folder: str = ""):
+  """Runs `configuration.check_names`, before slow imports; returns the `Search`, from a working folder."""
   from xmcap import configuration
+  from xmcap import gin_files as gin_files_lib
 
-  folders = [path for path in arguments.gin_search_paths.split(",") if path]
-  configuration.check_names(arguments.gin_file or default, arguments.overrides, folders)
-  return folders
+  paths = [path for path in arguments.gin_search_paths.split(",") if path]
+  search = gin_files_lib.Search(paths, arguments.allow_import, folder)
+  configuration.check_names(arguments.gin_file or default, arguments.overrides, search)
+  return search
 
 
 def gin_files(arguments) -> list[str | Callable[[], None]]:

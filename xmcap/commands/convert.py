@@ -61,7 +61,7 @@ def _convert(arguments) -> None:
     inputs |= {option: snapshot.folder for option, snapshot in snapshots.items()}
     base.check_local(inputs)
   outputs.keep_apart({"--out": arguments.out}, inputs)
-  with outputs.held(arguments.out, arguments.prog):
+  with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
     if arguments.part == "adapter":
       from xmcap.convert import adapters
 

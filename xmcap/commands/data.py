@@ -38,6 +38,7 @@ def _add_select(actions) -> None:
   base.text(command, "candidates", "FILE", candidates)
   out = "CSV of the selected pictures, their languages and levels"
   base.text(command, "--out", "FILE", out, endings=(".csv",), required=True)
+  base.add_raw(command)
   base.add_languages(command, "to select for; default: all 36, or those of --places")
   base.number(command, "--count", "pictures for each language", 100, least=1)
   base.text(command, "--places", "FILE", places)

@@ -107,7 +107,7 @@ def _labels(arguments) -> None:
   out = pathlib.Path(arguments.out)
   beside = out.parent / "prompts.json"
   outputs.keep_apart({"--out": [str(out), str(beside)] if arguments.prompts else str(out)}, read)
-  with outputs.held(arguments.out, arguments.prog, folder=False):
+  with outputs.held(arguments.out, arguments.prog, folder=False), outputs.together(out, folder=False):
     labels, said = _of_senses(arguments) if arguments.senses else _of_labels(arguments)
     if arguments.english:
       english = openai_english.read(arguments.english)

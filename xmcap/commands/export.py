@@ -33,7 +33,7 @@ def _export(arguments) -> None:
   from xmcap.export import program
 
   folder = pathlib.Path(arguments.out)
-  with outputs.held(arguments.out, arguments.prog):
+  with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
     captioner = program.load(arguments.model_dir, arguments.step, arguments.weights)
     make_folder(folder)
     if arguments.to == "stablehlo":

@@ -78,6 +78,7 @@ def _add_rubric(actions) -> None:
   )  # fmt: skip
   base.text(command, "--ratings", "FILE", "what xmcap human rate --join wrote", required=True, **base.SEVERAL)
   base.text(command, "--out", "DIR", "folder for the results as JSON, CSV, Markdown and LaTeX")
+  base.add_raw(command)
 
 
 def _add_quality(actions) -> None:
@@ -94,6 +95,7 @@ def _add_quality(actions) -> None:
   base.number(command, "--limit", "pictures to draw", 600, least=1)
   base.number(command, "--raters", "expected raters per caption", 3, least=1, most=1_000)
   base.text(command, "--out", "PATH", "folder for the results; with --references: the file of drawn captions")
+  base.add_raw(command)
   _add_resamples(command, "seed of the drawn captions, or of the resamples")
 
 
@@ -112,10 +114,12 @@ def _add_choose(actions) -> None:
     command, "--small", "X", "a difference up to this is small, in the unit of the metric", 0.01, type=float
   )
   base.text(command, "--out", "DIR", "folder for comparisons.csv, .json, .md and .tex")
+  base.add_raw(command)
 
 
 def _add_common(command) -> None:
   base.text(command, "--out", "DIR", "folder for the results as JSON, CSV, Markdown and LaTeX")
+  base.add_raw(command)
   _add_resamples(command, "seed of the resamples")
 
 

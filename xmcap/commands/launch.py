@@ -41,7 +41,7 @@ def add(commands) -> None:
     command,
     "--price",
     "X",
-    "price per chip-hour, with which --action=status says the cost so far",
+    "price per chip-hour: the last lines say what an hour costs, --action=status what it cost so far",
     type=float,
   )
 
@@ -125,7 +125,7 @@ def _tpu_vm(arguments) -> None:
   vm.create()  # raises for missing options
   written = _checked(arguments, _slices(vm.accelerator_type, vm.num_slices, arguments, following.files))
   logs = f"{written.rstrip('/')}/logs" if written.startswith("gs://") else ""
-  run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs)
+  run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs, price=arguments.price)
   if arguments.dry_run:
     print(run.dry_run())
   else:

@@ -7,7 +7,6 @@ here (a disk of the hosts, an image, in a dry run a bucket) is named and not che
 import dataclasses
 import os
 import pathlib
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,8 +17,6 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.files import addresses, buckets, paths
 
 _MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
-_OF_EVAL = ["runs/eval.gin"]
-_INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,13 +99,13 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
 
 
 def _eval(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
-  arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
-  folders = [*base.check_names(arguments, _OF_EVAL), folder]
-  from xmcap import configuration
+  from xmcap import configuration, gin_files
   from xmcap.models import model_json
 
-  files = base.gin_files(arguments) or _OF_EVAL
-  configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, folders)
+  default = [str(gin_files.gin_folder() / "runs/eval.gin")]
+  search = base.check_names(arguments, default, _gin_folder(arguments, place, folder))
+  files = base.gin_files(arguments) or default
+  configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, search)
   _check_evaluators(place, unseen)
   _check_inputs(place, unseen, has_vocabulary=True)
   if address := _located("--model_dir", arguments.model_dir, place, unseen):
@@ -140,11 +137,10 @@ def _check_evaluators(place: LaunchPlace, unseen: list[str]) -> None:
 def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
   if not arguments.gin_file:
     raise UsageError("xmcap train needs gin files, such as --gin_file=models/bb.gin")
-  arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
-  folders = [*base.check_names(arguments), folder]
   from xmcap import configuration
 
-  base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
+  search = base.check_names(arguments, folder=_gin_folder(arguments, place, folder))
+  base.parse_run(arguments, base.gin_files(arguments), search, place.locate)
   model_dir = configuration.macro("MODEL_DIR")
   _check_output("MODEL_DIR", model_dir, place, unseen)
   # Not `given`: @epochs() would read the corpus.
@@ -157,42 +153,49 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
   return model_dir
 
 
-def _gin_file(name: str, place: LaunchPlace, folder: str) -> str:
-  """The file that the hosts will read as --gin_file=NAME, or a copy of it here."""
-  from xmcap import configuration
+def _gin_folder(arguments, place: LaunchPlace, copies: str) -> str:
+  """The folder in which the gin files of the hosts' working folder are found here.
 
-  # As the hosts look for it: in the folder of the command first.
-  own, address = configuration.gin_folder() / name, place.locate(name)
-  if address and addresses.is_file(address):
-    return str(_copied(name, address, pathlib.Path(folder))) if addresses.is_remote(address) else address
-  if own.is_file():
-    return str(own)
-  if place.folder == "" and not os.path.isabs(name):
-    raise UsageError(
-      f"--gin_file={name}: none of xmcap's own, and the hosts have no other: copy it into the folder of --files"
-    )
-  if address:
-    raise UsageError(f"--gin_file={name}: no such file among xmcap's own, nor {address}")
-  return name
+  Those of a bucket are copied into `copies`, an empty folder. A `model.json` in `arguments.gin_file` becomes a path.
+  """
+  from xmcap import gin_files
+
+  paths = ["", *arguments.gin_search_paths.split(",")]
+  for position, name in enumerate(arguments.gin_file):
+    address = place.locate(name)
+    if place.folder == "" and not (os.path.isabs(name) or (gin_files.gin_folder() / name).is_file()):
+      raise UsageError(
+        f"--gin_file={name}: none of xmcap's own, and the hosts have no other: copy it into the folder of --files"
+      )
+    if address and addresses.is_remote(address):
+      for path in paths:
+        _copy(addresses.join(path, name) if path else name, place.folder or "", copies)
+    if address and name.endswith(".json"):
+      arguments.gin_file[position] = os.path.join(copies, name) if addresses.is_remote(address) else address
+  if place.folder is None or (addresses.is_remote(place.folder) and not place.ask):
+    return ""  # it cannot be seen: they may be here too
+  return copies if addresses.is_remote(place.folder) else place.folder or copies
 
 
-def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
-  """Copies a gin file of a bucket, and what it includes, into a folder."""
-  from xmcap import configuration
+def _copy(name: str, address: str, folder: str) -> None:
+  """Copies a file in a bucket's folder, if there is one, and the gin files that it includes from there."""
+  from gin import config_parser
 
-  copy = folder / name
-  if copy.exists():
-    return copy
-  try:
-    text = addresses.read_text(address)
-  except FileNotFoundError:
-    raise UsageError(f"{address}: no such file, which a gin file includes") from None
+  from xmcap import gin_files
+
+  copy, address_of = pathlib.Path(folder, name), addresses.join(address, name)
+  if ".." in name.split("/"):
+    raise UsageError(f"{address_of}: '..' leads out of the folder that is copied to the hosts")
+  if copy.exists() or not addresses.is_file(address_of):
+    return
+  text = addresses.read_text(address_of)
   copy.parent.mkdir(parents=True, exist_ok=True)
   copy.write_text(text, encoding="utf-8")
-  for included in _INCLUDE.findall(text):
-    if not (configuration.gin_folder() / included).is_file():
-      _copied(included, address.removesuffix(name) + included, folder)
-  return copy
+  if name.endswith(".json"):
+    return
+  for statement in gin_files.statements(text, address_of):
+    if isinstance(statement, config_parser.IncludeStatement) and not os.path.isabs(statement.filename):
+      _copy(os.path.join(os.path.dirname(name), statement.filename), address, folder)
 
 
 def _check_output(name: str, folder: str, place: LaunchPlace, unseen: list[str]) -> None:

@@ -38,6 +38,7 @@ def add(commands) -> None:
     extra="train",
   )
   base.add_model(evaluate)
+  base.add_raw(evaluate)
   hosts.add(evaluate)
   base.add_gin(evaluate)
 
@@ -56,6 +57,7 @@ def add(commands) -> None:
     ".html": "a page with the pictures",
   }
   image_results.add(caption, "the captions", forms)
+  base.add_raw(caption)
   search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"

@@ -6,7 +6,7 @@ import math
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.files import outputs, whole_files
+from xmcap.files import outputs
 
 _EXAMPLE = "--gin_file=models/bb.gin --gin_file=runs/train_coco35l.gin --topology=v4-128"
 
@@ -70,8 +70,9 @@ def _plan(arguments) -> None:
     with base.saying(f"{activity} for {topology.description}"):
       documents = plan(arguments, topology)
     if arguments.json:
-      with whole_files.replacing(arguments.json) as temporary:
-        temporary.write_text(json.dumps(documents, indent=2) + "\n")
+      from xmcap.files import files
+
+      files.write_text(arguments.json, json.dumps(documents, indent=2) + "\n")
 
 
 def _check_options(arguments) -> None:

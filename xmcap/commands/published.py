@@ -48,6 +48,7 @@ def add(commands) -> None:
       base.text(command, "--results", "PATH", results, required=paper not in _OPTIONAL)
     out = "folder for published.csv, with a row per cell, and published.md"
     base.text(command, "--out", "DIR", out, short="-o")
+    base.add_raw(command)
 
 
 def _published(arguments) -> None:

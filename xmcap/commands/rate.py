@@ -63,9 +63,13 @@ def _join(arguments) -> None:
     rating_join.write_rows(arguments.out, joined.rows)
   for rater, count in joined.rated.items():
     print(f"{terminal.shown(rater)}: {count:,} of {joined.items:,} items rated")
-  for (rater, first), (count, changed) in joined.checked.items():
-    outcome = "her or his file is not there" if changed is None else f"{changed:,} changed"
+  for (rater, first), (count, changed, absent) in joined.checked.items():
+    outcome = f"{changed:,} changed" + (f", {absent:,} not in these files" if absent else "")
     print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {outcome}")
+  if joined.taken_back:
+    print(f"ratings that were taken back: {joined.taken_back:,}")
+  for note in joined.notes:
+    print(f"note: {note}")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
   if joined.equal:
@@ -95,11 +99,13 @@ def _rate(arguments) -> None:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
   base.check_ending("--out", arguments.out, [".html"])
   from xmcap import wording
-  from xmcap.human import rating_items, rating_page, rating_protocols
+  from xmcap.human import fields, rating_items, rating_page, rating_protocols
   from xmcap.reading import failed_requests, inputs, tag_files
   from xmcap.reading.predictions import read_predictions
   from xmcap.reading.references import read_references
 
+  if len(arguments.rater) > fields.MAX_NAME:
+    raise UsageError(f"--rater: the name has {len(arguments.rater):,} characters; at most {fields.MAX_NAME}")
   protocol = rating_protocols.get(arguments.protocol)
   of_tags = protocol.shows == "tags"
   if arguments.top and not of_tags:

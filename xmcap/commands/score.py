@@ -94,6 +94,7 @@ def _add_score(commands) -> None:
   _add_pictures(shown)
   _add_plot(shown, "scores by language")
   base.flag(shown, "--only_tables", "write only the tables")
+  base.add_raw(shown)
   _add_latex(shown, "table.tex, such as language,cider_d; default: all")
   kinds = command.add_subparsers(
     metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.CommandParser,
@@ -209,6 +210,7 @@ def _add_compare(commands) -> None:
   base.number(command, "--seed", "seed of the resamples", 0)
   base.text(command, "--title", "TEXT", "title of the tables and the report", "")
   _add_scale(command, "the first system's")
+  base.add_raw(command)
   _add_latex(
     command,
     "comparison.tex: code, language, baseline, baseline_interval, score, score_interval, difference, interval, "
@@ -219,6 +221,7 @@ def _add_compare(commands) -> None:
 
 
 def _compare(arguments) -> None:
+  from xmcap.files import files
   from xmcap.pages import plot, side_by_side
   from xmcap.scoring import metrics
   from xmcap.scoring.comparing import comparison as comparison_lib
@@ -246,7 +249,11 @@ def _compare(arguments) -> None:
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
       comparison.write(arguments.out, style)
+      # The folder may also be that of `xmcap score`, whose report stays.
+      if not arguments.references and not os.path.exists(os.path.join(arguments.out, "table.json")):
+        files.remove(os.path.join(arguments.out, "report.html"))
     if arguments.plot:
+      stack.enter_context(outputs.together(arguments.plot, folder=False))
       plot.write_differences(arguments.plot, comparison)
     if arguments.references:
       side_by_side.write(

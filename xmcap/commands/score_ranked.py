@@ -111,6 +111,7 @@ def _add_correlation(actions) -> None:
   paper = "add the printed points of the paper's models: xm3600, xflickrco or xtd"
   base.text(command, "--paper", "NAME", paper, choices=("xm3600", "xflickrco", "xtd"))
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
+  base.add_raw(command)
   base.number(command, "--bootstrap", "resamples of the points for 95%% intervals", 0, most=100_000)
   base.number(command, "--seed", "of the resamples", 0)
 
@@ -126,6 +127,7 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
   """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
   resamples = "resamples of the pictures for 95%% intervals, such as 1000"
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
+  base.add_raw(command)
   base.add_languages(command, of, every)
   base.number(command, "--bootstrap", resamples, 0, most=100_000)
   base.number(command, "--seed", "of the resamples and of random classes", 0)

@@ -11,6 +11,7 @@ from xmcap.convert.pairs import SAME, TORCH_KERNEL, Pair, Shape, make_outputs
 from xmcap.convert.recognise import is_xmcap, place_of
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
+from xmcap.files import files, outputs
 from xmcap.files.bucket_paths import epath
 from xmcap.files.tensors import Output, Tensor, write_safetensors
 from xmcap.models import model_json
@@ -102,9 +103,10 @@ def write(
     linear = _outputs(_PROJECTION, parts["projection"], shapes, where)
   for target, made in folders.items():
     make_folder(target)
-    size = write_safetensors(target / hf.WEIGHTS, made.outputs, {"format": "pt"}, say)
-    for name, content in made.files.items():
-      (target / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    with outputs.together(target):
+      size = write_safetensors(target / hf.WEIGHTS, made.outputs, {"format": "pt"}, say)
+      for name, content in made.files.items():
+        files.write_text(target / name, json.dumps(content, indent=2) + "\n")
     say(f"{target}: {size / 1e6:,.1f} MB, {made.note}")
     # The pooler of a ViTModel is not part of the captioner.
     option = ", add_pooling_layer=False" if made.model_class == "ViTModel" else ""

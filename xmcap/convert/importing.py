@@ -71,7 +71,8 @@ def convert(
     f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
   )
   for file in source.beside:
-    shutil.copyfile(file, folder / file.name)
+    with files.replacing(folder / file.name) as temporary:
+      shutil.copyfile(file, temporary)
     print(f"{folder / file.name}: of the tokenizer")
   if "dual" in configs:
     if text := configs.get("text"):

@@ -2,7 +2,8 @@
 
 It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`, of a
 tagger, `labels/`. That is enough to caption, embed or tag, and it can be moved. `config.gin` beside them is the
-resolved configuration of the run. Gin can run code, so xmcap does not parse this file unless the user names it.
+resolved configuration of the run, which xmcap does not parse unless the user names it: it says what a run writes, and
+may import.
 """
 
 import os
@@ -15,7 +16,7 @@ import gin
 import jax
 from absl import logging
 
-from xmcap import configuration, languages, terminal
+from xmcap import configuration, gin_files, languages, terminal
 from xmcap.data import registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.stream import CaptionStream
@@ -150,7 +151,7 @@ def _stabilizer(of: str = "xmcap.data.stream.CaptionStream") -> dict[str, Any] |
 
 def parse(
   model_dir: str, files: Sequence[str | Callable[[], None]] = (), overrides: Sequence[str] = (),
-  search_paths: Sequence[str] = (),
+  search: gin_files.Search = gin_files.HERE,
 ) -> None:  # fmt: skip
   """Binds a model folder's `model.json` and vocabulary in gin, then gin files and overrides.
 
@@ -181,7 +182,7 @@ def parse(
         "VOCABULARY", ""
       )  # a converted text tower has its own tokenizer, and the corpus its vocabulary
 
-  configuration.parse([bind_model, *files, bind_macros], overrides, search_paths)
+  configuration.parse([bind_model, *files, bind_macros], overrides, search)
 
 
 def bind(model: model_json.Model) -> None:

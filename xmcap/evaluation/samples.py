@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap import grid
+from xmcap import grid, markdown
 from xmcap import languages as languages_lib
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import ReferenceMapping
@@ -50,4 +50,4 @@ def _table(
     if language in captions
   )
   table = grid.Grid(("language", "caption", "references"), rows, num_labels=3)
-  return f"Picture `{key}`\n\n{table.markdown()}"
+  return f"Picture {markdown.code(key)}\n\n{table.markdown()}"

@@ -16,7 +16,7 @@ from xmcap import quiet
 from xmcap.convert.importing import check_free
 from xmcap.errors import XmcapError, one_line
 from xmcap.export.program import MANIFEST, PLATFORMS, ExportedProgram, text_of_pieces
-from xmcap.files import files, whole_files
+from xmcap.files import files, outputs, whole_files
 
 _MODEL = "saved_model.pb"
 _VARIABLES = "variables"
@@ -100,15 +100,17 @@ def write(program: ExportedProgram, folder: pathlib.Path, say: Callable[[str], N
   temporary = folder / f".saved_model.{os.getpid()}.incomplete"  # the next run removes it after a kill
   try:
     tf.saved_model.save(module, str(temporary), signatures={"serving_default": module.caption})
-    program.write_beside(
-      folder, tensorflow=tf.__version__, platforms=list(PLATFORMS),
-      inputs=["image", "languages", *(["seed"] if program.seeded else [])], outputs=["captions", "tokens", "scores"],
-    )  # fmt: skip
-    # The file by which TensorFlow recognises a SavedModel is moved last.
-    for path in sorted(temporary.iterdir(), key=lambda path: path.name == _MODEL):
-      if path.name == "assets":
-        continue  # empty
-      os.replace(path, folder / path.name)
+    with outputs.together(folder):
+      program.write_beside(
+        folder, tensorflow=tf.__version__, platforms=list(PLATFORMS),
+        inputs=["image", "languages", *(["seed"] if program.seeded else [])],
+        outputs=["captions", "tokens", "scores"],
+      )  # fmt: skip
+      for path in temporary.iterdir():
+        if path.name == "assets":
+          continue  # empty
+        with whole_files.replacing(folder / path.name) as part:
+          os.replace(path, part)
   except tf.errors.OpError as error:
     raise files.cannot_write(folder, OSError(error.message)) from None
   finally:

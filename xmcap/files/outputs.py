@@ -6,6 +6,7 @@ A process that takes a lock first repairs what a killed holder left (whole_files
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import errno
 import fcntl
@@ -37,6 +38,7 @@ _HOLDER = 300  # bytes of the holder's name that are shown
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.ELOOP)
 
 _mutex = threading.Lock()
+_inner_locks: contextvars.ContextVar[contextlib.ExitStack] = contextvars.ContextVar("inner_locks")
 _held: dict[str, "_Hold"] = {}  # lock file -> what this process holds
 
 
@@ -151,31 +153,51 @@ def held_all(places: Iterable[tuple[str, str | os.PathLike, bool]], command: str
 
 
 @contextlib.contextmanager
-def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
+def together(path: str | os.PathLike, folder: bool = True, below: bool = False) -> Iterator[None]:
   """Makes all changes by `whole_files.replacing` and `remove` in a folder take effect together at the end, or never.
 
-  `path` is the folder or, without `folder`, the main file of the set; it is locked meanwhile.
+  `path` is the folder or, without `folder`, the main file of the set; it is locked meanwhile. With `below` the files in
+  folders below are part of the set. Within another set, this one takes effect at the end of the outer one.
 
   Raises:
     XmcapError: the files cannot be written; or as `held`.
   """
   place = pathlib.Path(path)
   parent = place if folder else place.parent
-  if (outer := whole_files.current.get()) is not None and outer.folder == os.path.realpath(parent):
+  check_path(path, folder=folder)
+  outer = whole_files.current.get()
+  if outer is not None and any(batch.folder == os.path.realpath(parent) for batch in outer):
     yield
     return
-  with held(path, folder=folder):
-    batch = whole_files.Batch(parent)
-    token = whole_files.current.set(batch)
+  batch = whole_files.Batch(parent, _journal_of(place, folder), below)
+  if outer is not None:
+    _inner_locks.get().enter_context(held(path, folder=folder))
+    outer.append(batch)
     try:
       yield
-      with whole_files.write_errors_name(place):
-        batch.commit(_journal_of(place, folder))
     except BaseException:
+      outer.remove(batch)
       batch.discard()
       raise
+    return
+  with held(path, folder=folder), contextlib.ExitStack() as locks:
+    batches = [batch]
+    tokens = whole_files.current.set(batches), _inner_locks.set(locks)
+    try:
+      yield
+      for batch in batches:
+        with whole_files.write_errors_name(batch.journal.parent):
+          batch.prepare()
+      for batch in batches:
+        with whole_files.write_errors_name(batch.journal.parent):
+          batch.commit()
+    except BaseException:
+      for batch in batches:
+        batch.discard()
+      raise
     finally:
-      whole_files.current.reset(token)
+      whole_files.current.reset(tokens[0])
+      _inner_locks.reset(tokens[1])
 
 
 def settle(path: str | os.PathLike, folder: bool = True) -> None:

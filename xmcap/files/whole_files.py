@@ -2,7 +2,8 @@
 
 A file is written as `.NAME.PID.incomplete` in its folder and then renamed. Files of a set keep such names until all are
 written. Then a journal that lists the renames is put in place, which commits the set. A process that finds a journal
-completes it, so after a kill the files are either all old or all new.
+completes it, so after a kill the files are either all old or all new. Sets of several folders have a journal each,
+all of which are written before the first takes effect; a kill between two leaves whole folders.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import pathlib
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -29,7 +30,7 @@ FULL_HINTS = {
   errno.EDQUOT: "your quota on the disk that holds it is used up: free space there",
   errno.EFBIG: "the file system or the shell (`ulimit -f`) allows no larger file: choose another place",
 }
-_MAX_JOURNAL = 1 << 20
+_MAX_JOURNAL = 16 << 20  # bytes; some 100,000 files
 _DEVICES = ("/dev/fd", "/proc/")
 _INCOMPLETE = re.compile(r"\.(.+)\.(\d+)\.incomplete", re.DOTALL)
 
@@ -50,43 +51,58 @@ def write_errors_name(path: str | os.PathLike) -> Iterator[None]:
 
 
 class _Journal(msgspec.Struct):
-  """The content of a journal: {name: name of the incomplete file}, and the names of files to remove."""
+  """The content of a journal: {file: its incomplete file}, and the files to remove; paths from the folder."""
 
   renamed: dict[str, str]
   removed: list[str]
 
 
 class Batch:
-  """Changes of files in one folder that take effect together."""
+  """Changes of files in one folder, or also `below` it, that take effect together, when its journal is in place."""
 
-  def __init__(self, folder: pathlib.Path):
+  def __init__(self, folder: pathlib.Path, journal: pathlib.Path, below: bool = False):
     self.folder = os.path.realpath(folder)
-    self.renamed: dict[str, str] = {}  # name -> name of the incomplete file
+    self.journal = journal
+    self.below = below
+    self.renamed: dict[str, str] = {}  # path from the folder -> that of the incomplete file
     self.removed: set[str] = set()
+    self._cleared = {"."}  # the lock has cleared the folder
 
-  def takes(self, path: pathlib.Path) -> bool:
-    """Whether a file is in the folder of the batch."""
-    return os.path.realpath(path.parent) == self.folder
+  def place(self, path: pathlib.Path) -> str:
+    """Returns the path of a file from the folder of the batch; "" if the batch does not take it."""
+    parent = os.path.relpath(os.path.realpath(path.parent), self.folder)
+    if parent != "." and (not self.below or parent.split(os.sep)[0] == os.pardir):
+      return ""
+    if parent not in self._cleared:
+      self._cleared.add(parent)
+      clear(path.parent)
+    return os.path.normpath(os.path.join(parent, path.name))
 
-  def commit(self, journal: pathlib.Path) -> None:
-    """Makes all files appear."""
+  def prepare(self) -> None:
+    """Writes the journal under a temporary name, so that a full disk is noticed before anything takes effect."""
     content = _Journal(self.renamed, sorted(self.removed - self.renamed.keys()))
-    temporary = _temporary(journal)
     # Not by msgspec, which refuses names that are not UTF-8.
-    temporary.write_text(json.dumps(msgspec.to_builtins(content)), encoding="utf-8")
-    os.replace(temporary, journal)
+    text = json.dumps(msgspec.to_builtins(content))
+    if len(text) > _MAX_JOURNAL:
+      raise XmcapError(
+        f"{self.folder}: {len(self.renamed):,} files are too many to write together: make fewer"
+      )
+    _temporary(self.journal).write_text(text, encoding="utf-8")
+
+  def commit(self) -> None:
+    """Makes all files appear."""
+    os.replace(_temporary(self.journal), self.journal)
     self.renamed.clear()  # from here on the journal owns them
-    carry_out(journal)
+    carry_out(self.journal)
 
   def discard(self) -> None:
-    """Removes the incomplete files."""
-    for name in self.renamed.values():
-      with contextlib.suppress(OSError):
-        os.unlink(os.path.join(self.folder, name))
+    """Removes what is incomplete."""
+    for name in (*self.renamed.values(), _temporary(self.journal).name):
+      _remove_incomplete(pathlib.Path(self.folder, name))
 
 
-current: contextvars.ContextVar[Batch | None] = contextvars.ContextVar("batch", default=None)
-"""The batch that collects the files being written."""
+current: contextvars.ContextVar[list[Batch] | None] = contextvars.ContextVar("batches", default=None)
+"""The batches that collect the files being written, one a folder."""
 
 
 @contextlib.contextmanager
@@ -105,29 +121,47 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     yield path
     return
   temporary = _temporary(path)
-  batch = current.get()
+  if _batch_of(path)[0]:
+    clear(path.parent, path.name)  # the lock of a set beside its main file clears only that one's
   try:
     yield temporary
     with write_errors_name(path):
-      if batch is not None and batch.takes(path):
+      batch, place = _batch_of(path)
+      if batch:
         _refuse_folder(path)
-        batch.renamed[path.name] = temporary.name
+        batch.renamed[place] = os.path.join(os.path.dirname(place), temporary.name)
       else:
         os.replace(temporary, path)
   except BaseException:
-    temporary.unlink(missing_ok=True)
+    _remove_incomplete(temporary)
     raise
 
 
 def remove(path: str | os.PathLike) -> None:
   """Removes a file if it exists; within a batch, when the batch commits."""
   path = pathlib.Path(path)
-  batch = current.get()
-  if batch is not None and batch.takes(path):
+  batch, place = _batch_of(path)
+  if batch:
     _refuse_folder(path)
-    batch.removed.add(path.name)
+    batch.removed.add(place)
   else:
     path.unlink(missing_ok=True)
+
+
+def _batch_of(path: pathlib.Path) -> tuple[Batch | None, str]:
+  """The batch that takes a file, and the path of the file from its folder."""
+  for batch in current.get() or ():
+    if place := batch.place(path):
+      return batch, place
+  return None, ""
+
+
+def _remove_incomplete(path: str | os.PathLike) -> None:
+  with contextlib.suppress(OSError):
+    if os.path.isdir(path) and not os.path.islink(path):
+      shutil.rmtree(path, ignore_errors=True)
+    else:
+      os.unlink(path)
 
 
 def _refuse_folder(path: pathlib.Path) -> None:
@@ -146,6 +180,9 @@ def carry_out(journal: pathlib.Path) -> None:
       os.replace(journal.parent / temporary, journal.parent / name)
   for name in content.removed:
     (journal.parent / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a folder that is not empty stays
+      for parent in pathlib.PurePath(name).parents[:-1]:
+        os.rmdir(journal.parent / parent)
   journal.unlink(missing_ok=True)
 
 
@@ -156,11 +193,7 @@ def clear(folder: pathlib.Path, name: str = "") -> None:
       match = _INCOMPLETE.fullmatch(entry.name)
       if not match or name not in ("", match[1]) or _alive(int(match[2])):
         continue
-      if entry.is_dir(follow_symlinks=False):
-        shutil.rmtree(entry, ignore_errors=True)
-      else:
-        with contextlib.suppress(OSError):
-          os.unlink(entry)
+      _remove_incomplete(entry)
 
 
 def _temporary(path: pathlib.Path) -> pathlib.Path:
@@ -183,11 +216,12 @@ def _read(journal: pathlib.Path) -> _Journal | None:
       raise ValueError("no file")
     with open(journal, "rb") as file:
       content = msgspec.convert(json.loads(file.read(_MAX_JOURNAL)), _Journal)
-    if not all(map(_is_name, [*content.renamed, *content.removed])):
+    names = [*content.renamed, *content.removed]
+    if not all(map(_is_path, names)) or not _are_inside(journal.parent, names):
       raise ValueError("names")
     for name, temporary in content.renamed.items():
-      match = _INCOMPLETE.fullmatch(temporary)
-      if not match or match[1] != name:
+      match = _INCOMPLETE.fullmatch(os.path.basename(temporary))
+      if not match or os.path.join(os.path.dirname(temporary), match[1]) != name:
         raise ValueError("names")
     return content
   except FileNotFoundError:
@@ -198,5 +232,14 @@ def _read(journal: pathlib.Path) -> _Journal | None:
     ) from None
 
 
-def _is_name(name: str) -> bool:
-  return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+def _is_path(path: str) -> bool:
+  return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _are_inside(folder: pathlib.Path, paths: Iterable[str]) -> bool:
+  """Whether no link leads from the folder to another on the way to the files."""
+  real = os.path.realpath(folder)
+  parents = {os.path.dirname(path) for path in paths}
+  return all(
+    os.path.realpath(folder / parent) == os.path.normpath(os.path.join(real, parent)) for parent in parents
+  )

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+MOST_IN_PAIRS = 50
+"""People whose agreement is counted pair by pair, which takes a row for each pair; of more there are figures of all."""
+
 
 def cohen_kappa(first: Sequence[float], second: Sequence[float], squared: bool = False) -> float | None:
   """Returns Cohen's kappa of two raters of the same items (Cohen 1960; weighted: Cohen 1968).
@@ -12,14 +15,18 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float], squared: bool =
   If `squared`, a disagreement is weighted by the squared difference of the rating values, so steps of the scale that
   nobody used have no effect. None if there are no items, or if both raters gave the same single rating throughout.
   """
+  if not len(first):
+    return None
   values, codes = _coded([first, second])
   a, b = codes[: len(first)], codes[len(first) :]
-  size = len(values)
-  joint = np.bincount(a * size + b, minlength=size * size).reshape(size, size)
-  disagreement = _disagreement(values, squared)
-  expected = (np.outer(joint.sum(1), joint.sum(0)) * disagreement).sum()
-  observed = (joint * disagreement).sum() * len(first)
-  return float(1 - observed / expected) if expected else None
+  if squared:
+    # The mean of all squared differences is that of the values about their means.
+    a, b = values[a], values[b]
+    observed, expected = ((a - b) ** 2).mean(), a.var() + b.var() + (a.mean() - b.mean()) ** 2
+  else:
+    counts = [np.bincount(own, minlength=len(values)) / len(first) for own in (a, b)]
+    observed, expected = (a != b).mean(), 1 - counts[0] @ counts[1]
+  return float(1 - observed / expected) if len(values) > 1 else None
 
 
 def krippendorff_alpha(units: Sequence[Sequence[float]], squared: bool = False) -> float | None:
@@ -32,15 +39,22 @@ def krippendorff_alpha(units: Sequence[Sequence[float]], squared: bool = False) 
   if not units:
     return None
   values, codes = _coded(units)
+  if len(values) < 2:
+    return None
+  raters = np.array([len(unit) for unit in units], np.float64)
   unit = np.repeat(np.arange(len(units)), [len(ratings) for ratings in units])
-  counts = np.bincount(unit * len(values) + codes, minlength=len(units) * len(values))
-  counts = counts.reshape(len(units), len(values)).astype(np.float64)
-  raters = counts.sum(1, keepdims=True)
-  total = counts.sum(0)
-  coincidence = counts.T @ (counts / (raters - 1)) - np.diag((counts / (raters - 1)).sum(0))
-  disagreement = _disagreement(values, squared)
-  expected = (np.outer(total, total) * disagreement).sum() / (total.sum() - 1)
-  return float(1 - (coincidence * disagreement).sum() / expected) if expected else None
+  if squared:
+    ratings = values[codes]
+    means = np.bincount(unit, ratings) / raters
+    # Sums over ordered pairs of a unit: 2 m times the squared distances from its mean.
+    within = 2 * raters * np.bincount(unit, (ratings - means[unit]) ** 2)
+    total = 2 * len(ratings) * ((ratings - ratings.mean()) ** 2).sum()
+  else:
+    # Pairs that are not equal: all but those of the same value.
+    places, same = np.unique(unit * len(values) + codes, return_counts=True)
+    within = raters**2 - np.bincount(places // len(values), same.astype(np.float64) ** 2)
+    total = float(len(codes)) ** 2 - (np.bincount(codes).astype(np.float64) ** 2).sum()
+  return float(1 - (within / (raters - 1)).sum() / (total / (len(codes) - 1)))
 
 
 def equal_share(units: Sequence[Sequence[float]]) -> float | None:
@@ -66,9 +80,3 @@ def _coded(ratings: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
   """Returns the V distinct values, and the index of each rating among them."""
   # `+ 0.0`: -0.0 and 0.0 are one rating.
   return np.unique(np.concatenate(ratings) + 0.0, return_inverse=True)
-
-
-def _disagreement(values: np.ndarray, squared: bool) -> np.ndarray:
-  """Returns the weights [V, V] of pairs of values."""
-  difference = values[:, None] - values[None, :]
-  return difference**2 if squared else (difference != 0).astype(np.float64)

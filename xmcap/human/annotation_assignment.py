@@ -16,15 +16,26 @@ import msgspec
 
 from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.files import files, keys
-from xmcap.human.annotation_report import ALL
+from xmcap.files import files, keys, outputs
+from xmcap.human import fields
 from xmcap.human.annotations import Annotation
+from xmcap.human.fields import ALL
 from xmcap.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.reading import jsonl
 from xmcap.terminal import shown
 
 FILE = "assignment.jsonl"
 """The name, in the output folder, of the file that says who describes which pictures."""
+
+
+_TAKEN = {ALL, FILE, "annotate.html", "pictures"}  # names of rows, files and folders of the results
+_DEVICES = {
+  "con",
+  "prn",
+  "aux",
+  "nul",
+  *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)),
+}  # Windows
 
 
 class Assigned(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -47,12 +58,18 @@ def assign(images: Sequence[str], annotators: Sequence[str], replication: int) -
   Raises:
     UsageError: too few annotators or too many, or a name that is no name of a folder, or is given twice.
   """
-  wrong = [name for name in annotators if not keys.is_key(name)]
+  wrong = [name for name in annotators if not keys.is_key(name) or name.endswith(".")]
   if wrong:
     raise UsageError(
       f"--annotators: '{shown(wrong[0])}' cannot name a folder; use letters, digits and, after the first, '_', '.', '-'"
     )
-  twice = [name for name, times in Counter(name.casefold() for name in annotators).items() if times > 1]
+  folded = {name: fields.folded(name) for name in annotators}
+  taken = [name for name in annotators if folded[name] in _TAKEN or folded[name].split(".")[0] in _DEVICES]
+  if taken:
+    raise UsageError(
+      f"--annotators: '{taken[0]}' is the name of something else here; name the person otherwise"
+    )
+  twice = [name for name, times in Counter(folded[name] for name in annotators).items() if times > 1]
   if twice:
     raise UsageError(
       f"--annotators: '{shown(twice[0])}' is named twice; give each annotator a name of their own"
@@ -74,6 +91,13 @@ def assign(images: Sequence[str], annotators: Sequence[str], replication: int) -
   return {name: sorted(own, key=lambda image: _hash(name, image)) for name, own in assigned.items()}
 
 
+def earlier(out: str | os.PathLike) -> list[str]:
+  """Returns the annotators of the assignment that is already in an output folder; UsageError as `read`."""
+  path = os.path.join(out, FILE)
+  names = {assigned.annotator: None for assigned in read([path])} if os.path.exists(path) else {}
+  return list(filter(keys.is_key, names))
+
+
 def write(path: str | os.PathLike, language: str, assigned: Mapping[str, Sequence[str]]) -> None:
   """Writes an assignment, a line a picture and annotator; XmcapError if it cannot be written."""
   rows = (
@@ -86,6 +110,7 @@ def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
   """Reads assignments, such as one a language; UsageError names file and line."""
   assignments: dict[Assigned, None] = {}
   for path in paths:
+    outputs.settle(os.path.dirname(path) or ".")
     for number, row in jsonl.read(path):
       where = f"{path}, line {number}"
       try:
@@ -151,20 +176,24 @@ def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) ->
     elif annotation.skipped:
       skipped.add(place)
   done, notes = [], []
-  all_places = assigned_places | described | skipped
-  for code in languages.ordered(language for language, _, _ in all_places):
-    names = sorted({name for language, name, _ in all_places if language == code})
-    rows = [(name, {name}) for name in names] + ([(ALL, set(names))] if len(names) > 1 else [])
-    for name, people in rows:
-      own, told, left = (
-        {place for place in places if place[0] == code and place[1] in people}
-        for places in (assigned_places, described, skipped)
-      )
-      counts = (len(own), len(own - told - left), len((told | left) - own))
-      share, missing, others = counts if assigned_places else (None, None, None)
-      done.append(Done(code, name, share, len(told), len(left), missing, others))
-    planned = Counter(key for language, _, key in assigned_places if language == code)
-    sentences = Counter(key for language, _, key in described if language == code)
+  # Language -> annotator -> pictures that were assigned, described and skipped.
+  people: dict[str, dict[str, tuple[set[str], set[str], set[str]]]] = {}
+  for kind, places in enumerate((assigned_places, described, skipped)):
+    for language, name, key in places:
+      people.setdefault(language, {}).setdefault(name, (set(), set(), set()))[kind].add(key)
+  for code in languages.ordered(people):
+    rows = [(name, [people[code][name]]) for name in sorted(people[code])]
+    rows += [(ALL, list(people[code].values()))] if len(rows) > 1 else []
+    for name, of_people in rows:
+      told, left = (sum(len(pictures[kind]) for pictures in of_people) for kind in (1, 2))
+      share = sum(len(own) for own, _, _ in of_people)
+      missing = sum(len(own - described - skipped) for own, described, skipped in of_people)
+      others = sum(len((described | skipped) - own) for own, described, skipped in of_people)
+      counts = (share, missing, others) if assigned_places else (None, None, None)
+      done.append(Done(code, name, counts[0], told, left, *counts[1:]))
+    planned, sentences = (
+      Counter(key for pictures in people[code].values() for key in pictures[kind]) for kind in (0, 1)
+    )
     none = sum(not sentences[key] for key in planned)
     fewer = sum(0 < sentences[key] < planned[key] for key in planned)
     if none or fewer:

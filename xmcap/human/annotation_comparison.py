@@ -165,7 +165,7 @@ def _tags(language: str, described: Sequence[Annotation]) -> list[AcceptedTags]:
 def _places(language: str, described: Sequence[Annotation]) -> list[SuggestionRank]:
   shown, used = (collections.defaultdict(collections.Counter) for _ in range(2))
   for entry in described:
-    chosen = {"tags": entry.tags, "sentences": [entry.begun_from]}
+    chosen = {"tags": set(entry.tags), "sentences": {entry.begun_from}}
     for kind, suggested in (("tags", entry.suggested.tags), ("sentences", entry.suggested.sentences)):
       for place, text in enumerate(suggested, 1):
         shown[place][kind] += 1

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,12 +27,17 @@ from xmcap.pages.report import elements, pictures
 from xmcap.progress import Say
 from xmcap.reading import tag_files
 from xmcap.reading.references import read_references
+from xmcap.terminal import shown
 
 PAGE, FOLDER = "annotate.html", "pictures"
 """The names, in the output folder, of the page and of the folder of its pictures."""
 
 MOST_EMBEDDED = 300
 """Pictures that a page holds, some 25 MB; more lie in a folder beside it."""
+
+LIMITS = {"sentence": 2_000, "tag": 200, "tags": 1_000, "reason": 200, "events": 10_000, "log": 1_000_000}
+"""What the page writes about a picture at most: UTF-16 units of a text, tags, events, and UTF-16 units of all events,
+whose last one is replaced from there on. `annotations.read` takes more, as NFC may lengthen a text to three times."""
 
 _MOST_SUGGESTIONS = 5
 _SIDE, _QUALITY = 640, 80
@@ -67,7 +72,7 @@ def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggest
   for path in paths:
     read = read_references(path, [language], language)
     suggestions.append({key: of_picture[language] for key, of_picture in read.items() if of_picture})
-    _check_some(suggestions[-1], path, "sentence", language)
+    _check(suggestions[-1], path, "sentence", language)
   return _merged(suggestions)
 
 
@@ -77,13 +82,32 @@ def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lamb
   for path in paths:
     read = tag_files.read(path, language, say=say).get(language, {})
     suggestions.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
-    _check_some(suggestions[-1], path, "tag", language)
+    _check(suggestions[-1], path, "tag", language)
   return _merged(suggestions)
 
 
-def _check_some(suggestions: Suggestions, path: str | os.PathLike, noun: str, language: str) -> None:
+def remove_others(folder: str | os.PathLike, written: Collection[pathlib.Path]) -> list[pathlib.Path]:
+  """Removes the page and pictures of an earlier call that were not written now; returns the page if it was there."""
+  page = pathlib.Path(folder, PAGE)
+  for path in sorted(pathlib.Path(folder, FOLDER).glob("[0-9]*.jpg")):
+    if path not in written:
+      files.remove(path)
+  if page in written or not page.exists():
+    return []
+  files.remove(page)
+  return [page]
+
+
+def _check(suggestions: Suggestions, path: str | os.PathLike, noun: str, language: str) -> None:
   if not suggestions:
     raise UsageError(f"{path}: no {noun} in {language}; give a file that has some, or another --language")
+  for key, texts in suggestions.items():
+    longest = max(len(text.encode("utf-16-le", "surrogatepass")) // 2 for text in texts)
+    if longest > LIMITS[noun]:
+      raise UsageError(
+        f"{path}: a {noun} of '{shown(key)}' has {longest:,} characters; the page takes {LIMITS[noun]:,}: shorten it, "
+        "or leave it out"
+      )
 
 
 def _merged(of_files: Sequence[Suggestions]) -> Suggestions:
@@ -101,11 +125,11 @@ def write_annotation_page(
   items: Sequence[AnnotationItem],
   procedure: Procedure,
   annotator: str = "",
-) -> None:
+) -> set[pathlib.Path]:
   """Writes `annotate.html` into a folder, with the pictures in it, or in `pictures/` if there are many.
 
   With the name of an annotator the page is for them alone, and does not ask for a name. The same input gives the same
-  bytes. UsageError names pictures that cannot be read, or have no caption where captions are rated.
+  bytes. Returns the files. UsageError names pictures that cannot be read, or have no caption where captions are rated.
   """
   out = pathlib.Path(out)
   link = len(items) > MOST_EMBEDDED
@@ -134,7 +158,10 @@ def write_annotation_page(
     )
   style = elements.resource("annotation_page.css", "xmcap.human")
   data = _page_data(language, items, sources, procedure, annotator)
-  files.write_text(out / PAGE, rating_page.fill_page("annotation_page", procedure.title, data, link, style))
+  scripts = ["annotation_show.js"]
+  text = rating_page.fill_page("annotation_page", procedure.title, data, link, style, scripts)
+  files.write_text(out / PAGE, text)
+  return {out / PAGE, *(out / source for source in sources if link)}
 
 
 def _page_data(
@@ -163,5 +190,6 @@ def _page_data(
     "rated_language": elements.language(procedure.rated_language or language),
     "procedure": msgspec.to_builtins(procedure),
     "annotator": annotator,
+    "limits": LIMITS,
     "items": [{**item, "picture": source} for item, source in zip(shown, sources, strict=True)],
   }

@@ -14,9 +14,9 @@ from typing import Any
 import regex
 
 from xmcap import languages
-from xmcap.human import agreement, annotation_report
-from xmcap.human.annotation_report import ALL
+from xmcap.human import agreement, annotation_report, fields
 from xmcap.human.annotations import Annotation, Rated, Rating
+from xmcap.human.fields import ALL
 from xmcap.human.sheets import Findings, Sheet, SheetColumn
 
 RATINGS: tuple[str, ...] = typing.get_args(Rating)
@@ -109,11 +109,9 @@ def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
   agreements: list[RatingAgreement] = []
   for language in languages.ordered(entry.language for entry, _ in rated):
     of_language = [pair for pair in rated if pair[0].language == language]
-    names = sorted({entry.annotator for entry, _ in of_language})
-    ratings += [
-      _ratings(language, name, [pair for pair in of_language if pair[0].annotator == name]) for name in names
-    ]
-    if len(names) > 1:
+    by_annotator = fields.grouped(of_language, lambda pair: pair[0].annotator)
+    ratings += [_ratings(language, name, pairs) for name, pairs in by_annotator.items()]
+    if len(by_annotator) > 1:
       ratings.append(_ratings(language, ALL, of_language))
     agreements += _agreement(language, of_language)
   return RatingFindings(tuple(ratings), tuple(agreements))

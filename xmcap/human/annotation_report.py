@@ -14,12 +14,11 @@ from typing import Literal
 from rapidfuzz.distance import Levenshtein
 
 from xmcap import languages
-from xmcap.human import annotation_comparison
+from xmcap.human import annotation_comparison, fields
+from xmcap.human.agreement import MOST_IN_PAIRS
 from xmcap.human.annotations import Annotation
+from xmcap.human.fields import ALL
 from xmcap.human.sheets import Findings, Sheet, SheetColumn
-
-ALL = "all"
-"""The annotator of a row about everybody, and the pair of a row about all pairs."""
 
 _OPENINGS = ("open", "open_rating")
 _RESAMPLES, _SEED = 1_000, 0
@@ -61,7 +60,8 @@ class TagAgreement:
   """How far two annotators agree on tags: means over pictures that both described and one or both tagged.
 
   With the tags A and B, `jaccard` is |A and B| / |A or B|, and `f` is 2 |A and B| / (|A| + |B|). Of all
-  pairs: the means over their pictures.
+  pairs: the means over their pictures. Pictures of more than `MOST_IN_PAIRS` annotators are left out; of more
+  annotators in a language there is only the row of all.
   """
 
   language: str
@@ -108,26 +108,36 @@ def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> Annotation
   """Returns the figures about annotations, of which each is its annotator's only one of a picture and language."""
   work: list[AnnotatorWork] = []
   agreement: list[TagAgreement] = []
-  by_language: dict[str, list[Annotation]] = {}
-  for entry in annotations:
-    by_language.setdefault(entry.language, []).append(entry)
+  annotations = list(annotations)
+  written = [entry for entry in annotations if not entry.is_empty]
+  by_language = fields.grouped(written, lambda entry: entry.language)
   by_language = {language: by_language[language] for language in languages.ordered(by_language)}
-  for language, of_language in by_language.items():
-    names = sorted({entry.annotator for entry in of_language})
-    work += [
-      _work(language, name, [entry for entry in of_language if entry.annotator == name]) for name in names
-    ]
-    if len(names) > 1:
-      work.append(_work(language, ALL, of_language))
-    agreement += _agreement(language, of_language)
-  comparison = annotation_comparison.compare(by_language.items(), _RESAMPLES, _SEED)
   notes = []
+  for language, of_language in by_language.items():
+    by_annotator = fields.grouped(of_language, lambda entry: entry.annotator)
+    work += [_work(language, name, by_annotator[name]) for name in by_annotator]
+    if len(by_annotator) > 1:
+      work.append(_work(language, ALL, of_language))
+    of_pictures = fields.grouped([entry for entry in of_language if entry.described], lambda entry: entry.key)
+    agreement += _agreement(language, list(of_pictures.values()))
+    if many := sum(len(of_picture) > MOST_IN_PAIRS for of_picture in of_pictures.values()):
+      notes.append(
+        f"{language}: agreement on tags leaves out {many:,} pictures of over {MOST_IN_PAIRS} annotators"
+      )
+  comparison = annotation_comparison.compare(by_language.items(), _RESAMPLES, _SEED)
   if comparison.compared:
     notes.append(f"low, high: 95% bootstrap interval, {_RESAMPLES:,} resamples of the pictures, seed {_SEED}")
   if replaced:
     notes.append(
       f"{replaced:,} annotations were left out for later ones of the same picture, language and annotator"
     )
+  if len(written) < len(annotations):
+    notes.append(f"{len(annotations) - len(written):,} annotations were taken back by their annotators")
+  if bare := sum(bool(entry.tags) and not entry.described and not entry.skipped for entry in written):
+    notes.append(f"{bare:,} annotations have tags and no sentence: they are in no file of the corpus")
+  if commas := sum("," in tag for entry in written if entry.described for tag in entry.tags):
+    notes.append(f"{commas:,} tags have a comma, which is a space in LANGUAGE.tsv")
+  notes += fields.alike(entry.annotator for entry in written)
   return AnnotationFindings(
     tuple(work), comparison, tuple(agreement), resamples=_RESAMPLES, seed=_SEED, notes=notes
   )
@@ -138,8 +148,9 @@ def seconds(annotation: Annotation, screen: Literal["open", "open_rating"] = "op
   total, shown = 0, "open"
   for before, event in itertools.pairwise(annotation.events):
     shown = before.event if before.event in _OPENINGS else shown
-    total += event.time - before.time if shown == screen and event.event not in _OPENINGS else 0
-  return max(total, 0) / 1000
+    # A clock that is put back takes no time.
+    total += max(0, event.time - before.time) if shown == screen and event.event not in _OPENINGS else 0
+  return total / 1000
 
 
 def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> AnnotatorWork:
@@ -170,20 +181,25 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> A
   )
 
 
-def _agreement(language: str, annotations: Sequence[Annotation]) -> list[TagAgreement]:
-  tags: dict[str, dict[str, set[str]]] = {}  # annotator -> key -> tags
-  for annotation in annotations:
-    if annotation.described:
-      tags.setdefault(annotation.annotator, {})[annotation.key] = set(annotation.tags)
-  rows, everything = [], []
-  for first, second in itertools.combinations(sorted(tags), 2):
-    pairs = [(tags[first][key], tags[second][key]) for key in tags[first] if key in tags[second]]
-    scores = [(len(a & b) / len(a | b), 2 * len(a & b) / (len(a) + len(b))) for a, b in pairs if a or b]
-    if scores:
-      rows.append(TagAgreement(language, first, second, len(scores), *_means(scores)))
-      everything += scores
-  if len(rows) > 1:
-    rows.append(TagAgreement(language, ALL, ALL, len(everything), *_means(everything)))
+def _agreement(language: str, of_pictures: Sequence[Sequence[Annotation]]) -> list[TagAgreement]:
+  """Returns the rows, of the annotations with a sentence of each picture."""
+  scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
+  for of_picture in of_pictures:
+    if len(of_picture) > MOST_IN_PAIRS:
+      continue
+    tags = sorted((entry.annotator, set(entry.tags)) for entry in of_picture)
+    for (first, a), (second, b) in itertools.combinations(tags, 2):
+      if a or b:
+        score = (len(a & b) / len(a | b), 2 * len(a & b) / (len(a) + len(b)))
+        scores.setdefault((first, second), []).append(score)
+  rows = []
+  if len({name for pair in scores for name in pair}) <= MOST_IN_PAIRS:
+    rows = [
+      TagAgreement(language, *pair, len(scores[pair]), *_means(scores[pair])) for pair in sorted(scores)
+    ]
+  if len(scores) > 1:
+    every = list(itertools.chain.from_iterable(scores.values()))
+    rows.append(TagAgreement(language, ALL, ALL, len(every), *_means(every)))
   return rows
 
 

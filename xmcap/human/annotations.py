@@ -4,16 +4,18 @@ import collections
 import json
 import os
 import pathlib
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from xmcap import languages
+from xmcap import languages, spreadsheet
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
+from xmcap.human import fields
 from xmcap.reading import jsonl
 from xmcap.terminal import shown
 
@@ -90,6 +92,12 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     return bool(self.caption.strip()) and not self.skipped
 
   @property
+  def is_empty(self) -> bool:
+    """Whether all that was written has been taken back."""
+    rating = self.rated.rating if self.rated else ""
+    return not (self.caption.strip() or self.tags or self.skipped or rating)
+
+  @property
   def begun_from(self) -> str | None:
     """The suggestion that the sentence was begun from: the last one copied, unless the field was emptied after it."""
     begun = None
@@ -105,20 +113,26 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     """When the annotator last did something."""
     return max((event.time for event in self.events), default=0)
 
+  def continues(self, other: "Annotation") -> bool:
+    """Whether both are of one page in one browser, whose log only grows."""
+    return bool(self.events) and self.events[:1] == other.events[:1]
+
 
 @checked
 def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
   """Reads the files that annotators saved, several of one annotator too.
 
-  Of an annotator's annotations of a picture in a language the one with the latest event counts; among equals the one
-  that is read last.
+  Of an annotator's annotations of a picture in a language the one with the latest event counts, then the one with more
+  events; among equals the one that is read last. It may be empty: its annotator has taken all back.
 
   Returns:
     The annotations, in the order of their first lines, and how many others were replaced.
 
   Raises:
-    UsageError: a line is no annotation, a language is unknown, or there is no annotation; names file and line.
+    UsageError: a line is no annotation, a language is unknown, an annotator is called `all`, a clock that ran ahead
+      leaves open which of two annotations is the latest, or there is no annotation; names file and line.
   """
+  tomorrow = 1000 * (time.time() + 24 * 3600)
   latest: dict[tuple[str, str, str], Annotation] = {}
   replaced = 0
   for path in paths:
@@ -130,11 +144,21 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
         raise UsageError(f"{where}: no annotation ({shown(error)}); mend or remove it") from None
       for language in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
         languages.check(language, where)
-      place = (annotation.key, annotation.language, annotation.annotator)
-      earlier = latest.get(place)
+      annotator = fields.tidy(annotation.annotator)
+      if fields.folded(annotator) in ("", fields.ALL):
+        raise UsageError(f"{where}: '{shown(annotator)}' is no name of an annotator; name the person there")
+      annotation = msgspec.structs.replace(annotation, annotator=annotator)
+      place = (annotation.key, annotation.language, annotator)
+      earlier = latest.setdefault(place, annotation)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.
-      replaced += earlier is not None and earlier != annotation
-      if earlier is None or annotation.last_time >= earlier.last_time:
+      replaced += earlier != annotation
+      order, before = ((one.last_time, len(one.events)) for one in (annotation, earlier))
+      if earlier != annotation and max(order, before)[0] > tomorrow and not annotation.continues(earlier):
+        raise UsageError(
+          f"{where}: '{shown(annotator)}' has two annotations of '{shown(annotation.key)}', and a clock that ran "
+          "ahead, so that none is known to be the latest; leave one out"
+        )
+      if order >= before:
         latest[place] = annotation
   if not latest:
     raise UsageError(
@@ -150,8 +174,8 @@ def corpus_files(
 
   `captions.jsonl` is for `xmcap data build folder`, a line a sentence; `tags.jsonl` for `xmcap score tags`, a line a
   picture and language with the tags of all annotators, those first that most chose, if anybody gave one;
-  `LANGUAGE.tsv` what COCO-CN's tool exports: image, user, sentence, tags. Pictures that were skipped, or have no
-  sentence, are in none.
+  `LANGUAGE.tsv` what COCO-CN's tool exports: image, user, sentence, tags, in which a comma is a space. Pictures that
+  were skipped, or have no sentence, are in none.
   """
   described = [entry for entry in annotations if entry.described]
   by_path = {pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described))}
@@ -167,8 +191,15 @@ def corpus_files(
 def write_corpus(out: str | os.PathLike, annotations: Iterable[Annotation]) -> None:
   """Writes the files of `corpus_files` together; XmcapError if they cannot be written."""
   with outputs.together(out):
-    for path, lines in corpus_files(out, annotations).items():
+    written = corpus_files(out, annotations)
+    for path, lines in written.items():
       files.write_lines(path, lines)
+    if pathlib.Path(
+      out, "annotations.json"
+    ).exists():  # of an earlier call, whose languages may have been others
+      names = ("tags.jsonl", *(f"{language}.tsv" for language in languages.LANGUAGES))
+      for path in {pathlib.Path(out, name) for name in names} - written.keys():
+        files.remove(path)
 
 
 def _caption(annotation: Annotation) -> dict[str, object]:
@@ -191,6 +222,10 @@ def _jsonl(rows: Iterable[dict[str, object]]) -> Iterator[str]:
 
 
 def _tsv(described: Iterable[Annotation]) -> Iterator[str]:
-  for annotation in described:
-    cells = (annotation.key, annotation.annotator, annotation.caption, ", ".join(annotation.tags))
-    yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
+  yield spreadsheet.tab_table(
+    (
+      entry.key, entry.annotator, entry.caption,
+      ", ".join(" ".join(tag.replace(",", " ").split()) for tag in entry.tags),
+    )
+    for entry in described
+  )  # fmt: skip

@@ -1,19 +1,26 @@
 """Reads and checks fields of users' files; an error is one line that names the place."""
 
+import collections
 import json
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from xmcap.errors import UsageError
 from xmcap.reading import joining, jsonl, tables
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
+Row = TypeVar("Row")
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 10_000
 _LARGEST = 1e12  # so that squares and sums stay finite
+
+ALL = "all"
+"""In place of an annotator: the row of everybody."""
 
 
 def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> str:
@@ -26,6 +33,34 @@ def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> 
   if len(value) > _LONGEST_TEXT:
     raise UsageError(f"{where}: '{name}' has {len(value):,} characters; at most {_LONGEST_TEXT:,} are read")
   return value
+
+
+def person(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> str:
+  """Returns the name of a rater as the pages write it, so that one person is not two; UsageError as `text`."""
+  return tidy(text(row, name, where, blank))
+
+
+MAX_NAME = 100
+"""Characters of the name of a rater or annotator that can be typed on a page."""
+
+
+def tidy(name: str) -> str:
+  """Returns a name in Unicode's form NFC with single spaces, as `tidy` of page.js."""
+  return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def alike(people: Iterable[str]) -> list[str]:
+  """Returns a note on people whose names differ in nothing but case or width, if there are some."""
+  spellings: dict[str, list[str]] = collections.defaultdict(list)
+  for name in sorted(set(people)):
+    spellings[folded(name)].append(name)
+  groups = [" and ".join(map(shown, names)) for names in spellings.values() if len(names) > 1]
+  return [f"counted as different people: {'; '.join(groups)}"] if groups else []
+
+
+def folded(name: str) -> str:
+  """Returns what names have in common that differ in case or width, as some file systems and spreadsheets see them."""
+  return unicodedata.normalize("NFKC", name).casefold()
 
 
 def texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
@@ -69,6 +104,14 @@ def rows(
       yield f"{path}, line {line}", row
     if is_empty:
       raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(required)}")
+
+
+def grouped(rows: Iterable[Row], name: Callable[[Row], str]) -> dict[str, list[Row]]:
+  """Returns the rows by their names, sorted by name."""
+  groups: dict[str, list[Row]] = collections.defaultdict(list)
+  for row in rows:
+    groups[name(row)].append(row)
+  return dict(sorted(groups.items()))
 
 
 def once(seen: dict[Any, str], key: Hashable, where: str, event: str) -> None:

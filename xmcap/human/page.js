@@ -20,7 +20,12 @@ function saveAnswers(kind, person, lines) {
   return name;
 }
 
-const tidy = (text) => text.normalize("NFC").replace(/\s+/gu, " ").trim();
+// Without halves of characters, which no file in UTF-8 can hold.
+const wellFormed = (text) => text.replace(/\p{Cs}/gu, "");
+const tidy = (text) => wellFormed(text).normalize("NFC").replace(/\s+/gu, " ").trim();
+
+// Names and values without what every object inherits: a criterion may be called `constructor`.
+const bare = (...parts) => Object.assign(Object.create(null), ...parts);
 
 // Shows the form that asks for a name, or else the work: the element `work` and the bar below it.
 function showForm(work, isShown) {

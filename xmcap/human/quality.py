@@ -140,7 +140,8 @@ def read(paths: joining.Paths) -> list[QualityRating]:
   ratings: list[QualityRating] = []
   seen: dict[Hashable, str] = {}
   for where, row in fields.rows(paths, _MEMBERS, as_csv=True):
-    key, language, rater = (fields.text(row, name, where).strip() for name in _MEMBERS[:-1])
+    key, language = (fields.text(row, name, where).strip() for name in _MEMBERS[:2])
+    rater = fields.person(row, "rater", where)
     languages.check(language, where)
     system, caption = (
       fields.text(row, name, where, blank=True) if name in row else "" for name in ("system", "caption")
@@ -198,6 +199,7 @@ def evaluate(
     )
   counts = collections.Counter(map(len, of_caption.values()))
   notes += agreement.unusual_numbers(counts, raters, "captions", "ratings")
+  notes += fields.alike(rating.rater for rating in ratings)
   return QualityFindings(rows=rows, resamples=resamples, seed=seed, notes=notes)
 
 

@@ -25,20 +25,27 @@ class JoinedRatings:
 
   Attributes:
     rated: rater -> number of items rated.
-    checked: (rater, the rater whose ratings were checked) -> number of items, and of those that were changed; None if
-      a checked rating is in none of the files.
+    checked: (rater, the rater whose ratings were checked) -> number of items, of those that were changed, and of those
+      whose checked rating is in none of the files.
     items: number of items in the key that the page asks about.
     unrated: number of those that nobody rated.
+    taken_back: number of ratings that were deleted on the page.
     equal: number of rows that are ties of equal captions, which nobody was asked about.
   """
 
   protocol: str
   rows: list[dict[str, Any]]
   rated: dict[str, int]
-  checked: dict[tuple[str, str], tuple[int, int | None]]
+  checked: dict[tuple[str, str], tuple[int, int, int]]
   items: int
   unrated: int
   equal: int = 0
+  taken_back: int = 0
+
+  @property
+  def notes(self) -> list[str]:
+    """Returns what is odd about the names of raters."""
+    return fields.alike([*self.rated, *(name for pair in self.checked for name in pair)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,40 +78,50 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   `language` and `annotator`. Rows of others, one per system: `protocol`, `image/key`, `language`, `rater`, `system`,
   `caption` or `tag`, and the criteria.
 
-  A rating that another rater checked (`checks`) is replaced by theirs.
+  A rating that another rater checked (`checks`) is replaced by theirs, also if a third checked theirs.
 
   Raises:
     UsageError: a line is malformed, an item is not in the key, a rating is not one of the choices, a rater rated an
-      item twice, two raters checked each other, or the files have no ratings; the message names file and line.
+      item twice, raters checked each other in a ring, or the files have no ratings; the message names file and line.
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)
   seen: dict[tuple[str, str], str] = {}  # (item, rater) -> place
   of_items: dict[str, dict[str, _Rating]] = {}
+  taken_back: list[tuple[str, str]] = []
   for path in ratings:
     for number, line in jsonl.read(path):
       where = f"{path}, line {number}"
-      id, rater = (fields.text(line, name, where) for name in ("item", "rater"))
+      id, rater = fields.text(line, "item", where), fields.person(line, "rater", where)
       if id not in items or not items[id].asked:
         raise UsageError(
           f"{where}: item '{shown(id)}' is not in {key}; join ratings with the key of the page that they "
           "were made on"
         )
+      # Also of one that was taken back: an earlier file of the rater still has it.
       fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{shown(rater)}'")
+      if line.get("taken_back") is True:
+        taken_back.append((id, rater))
+        continue
       answer = {criterion.name: _answer(line, criterion, where) for criterion in protocol.criteria}
-      checks = fields.text(line, "checks", where) if "checks" in line else ""
+      checks = fields.person(line, "checks", where) if "checks" in line else ""
       of_items.setdefault(id, {})[rater] = _Rating(rater, checks, answer)
+  for place in taken_back:
+    del seen[place]
   if not of_items:
     named = ", ".join(map(str, ratings))
     raise UsageError(f"{named}: contains no ratings; save them on the page, then join the saved file")
-  rows: list[dict[str, Any]] = []
-  for id, rater in seen:  # in the order of the files
-    replaced = {rating.checks for rating in of_items[id].values()} - {""}
-    if of_items[id].keys() <= replaced:
+  for id, of_item in of_items.items():
+    if ring := _ring(of_item):
+      names = f"{', '.join(map(shown, ring))} checked each other"
+      problem = names if len(ring) > 1 else f"{shown(ring[0])} checked their own rating"
       raise UsageError(
-        f"{seen[id, rater]}: item '{id}': {', '.join(map(shown, replaced))} checked each other; leave one file out"
+        f"{seen[id, ring[0]]}: item '{id}': {problem}, so that none is the last; leave out what was rated first"
       )
-    if rater not in replaced:
+  rows: list[dict[str, Any]] = []
+  replaced = {id: {rating.checks for rating in of_item.values()} for id, of_item in of_items.items()}
+  for id, rater in seen:  # in the order of the files
+    if rater not in replaced[id]:
       rows += _rows(protocol, items[id], of_items[id][rater])
   rated = collections.Counter(rater for _, rater in seen)
   codes = {items[id].language for id in of_items}
@@ -112,7 +129,8 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   tie = _Rating("", "", {"rating": 0})
   rows += [{**row, "equal_captions": True} for item in ties for row in _rows(protocol, item, tie)]
   asked = sum(item.asked for item in items.values())
-  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), asked, asked - len(of_items), len(ties))
+  counts = (asked, asked - len(of_items), len(ties), len(taken_back))
+  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), *counts)
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -120,15 +138,30 @@ def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> No
   files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def _checks(of_items: Mapping[str, Mapping[str, _Rating]]) -> dict[tuple[str, str], tuple[int, int | None]]:
-  counts: dict[tuple[str, str], tuple[int, int | None]] = {}
+def _ring(ratings: Mapping[str, _Rating]) -> list[str]:
+  """Returns raters of an item of whom each checked the next, and the last the first; [] if there are none."""
+  ended: set[str] = set()  # raters from whom the way ends
+  for rater in ratings:
+    way: dict[str, None] = {}
+    while rater in ratings and rater not in ended and rater not in way:
+      way[rater] = None
+      rater = ratings[rater].checks
+    if rater in way:
+      names = list(way)
+      return names[names.index(rater) :]
+    ended.update(way)  # `|=` with the keys would copy the set
+  return []
+
+
+def _checks(of_items: Mapping[str, Mapping[str, _Rating]]) -> dict[tuple[str, str], tuple[int, int, int]]:
+  counts: dict[tuple[str, str], tuple[int, int, int]] = {}
   for ratings in of_items.values():
     for rating in ratings.values():
       if rating.checks:
-        number, changed = counts.get((rating.rater, rating.checks), (0, 0))
+        number, changed, absent = counts.get((rating.rater, rating.checks), (0, 0, 0))
         first = ratings.get(rating.checks)
-        num_changed = None if first is None or changed is None else changed + (first.answer != rating.answer)
-        counts[rating.rater, rating.checks] = (number + 1, num_changed)
+        changed += first is not None and first.answer != rating.answer
+        counts[rating.rater, rating.checks] = (number + 1, changed, absent + (first is None))
   return counts
 
 

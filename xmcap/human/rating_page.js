@@ -1,5 +1,6 @@
 // A screen is what is rated together: one item, or all captions or tags of a picture in a language.
 const { protocol } = data;
+for (const name of ["languages", "instructions"]) data[name] = bare(data[name]);
 const { criteria } = protocol;
 const together = protocol.shows !== "pair";
 const many = together || criteria.length > 1; // questions of a screen: one is marked
@@ -11,7 +12,8 @@ let current = [0, 0]; // card and criterion that number keys answer
 let texts = []; // heading, question and meanings of the criteria, in the language of the instructions
 let rater = "";
 let language = ""; // "": all
-let answers = {}; // item id -> {name of a criterion: value}, and `checks`: whose rating this replaces
+let answers = bare(); // item id -> {name of a criterion: value}, and `checks`: whose rating this replaces
+let saved = new Set(); // ids of items whose ratings are in a file
 let first = null; // the ratings that are checked: {rater, answers}
 let unsaved = false;
 
@@ -46,23 +48,25 @@ function pairPart(heading, text) {
 // ---- Browser storage: one entry per rater, and one for the last rater
 
 const lastRater = `xmcap-rating-${data.page}`;
+const lastLanguage = `${lastRater}/language`; // which is nobody's name
 const kept = (name) => `${lastRater}-${name}`;
 
 function keep() {
   keepAnswers({
     [lastRater]: rater,
-    [kept("language")]: language,
-    [kept(rater)]: { answers, place, unsaved, language, first },
+    [lastLanguage]: language,
+    [kept(rater)]: { answers, saved: [...saved], place, unsaved, language, first },
   });
 }
 
 // Returns what of some answers this page can take.
 function known(given) {
-  const taken = {};
-  for (const [id, answer] of Object.entries(given ?? {})) {
-    const offered = criteria.filter(({ name, choices }) => choices.some(([value]) => value === answer?.[name]));
+  const taken = bare();
+  for (const [id, values] of Object.entries(given ?? {})) {
+    const answer = bare(values);
+    const offered = criteria.filter(({ name, choices }) => choices.some(([value]) => value === answer[name]));
     if (!ids.has(id) || !offered.length) continue;
-    taken[id] = Object.fromEntries(offered.map(({ name }) => [name, answer[name]]));
+    taken[id] = bare(Object.fromEntries(offered.map(({ name }) => [name, answer[name]])));
     if (typeof answer.checks === "string") taken[id].checks = answer.checks;
   }
   return taken;
@@ -71,6 +75,7 @@ function known(given) {
 function recall(name) {
   const state = readKept(kept(name));
   answers = known(state?.answers);
+  saved = new Set(Array.isArray(state?.saved) ? state.saved.filter((id) => ids.has(id)) : []);
   first = typeof state?.first?.rater === "string" ? { rater: state.first.rater, answers: known(state.first.answers) } : null;
   place = state?.language === language && Number.isInteger(state.place) && state.place in screens ? state.place : 0;
   unsaved = Boolean(state?.unsaved);
@@ -140,7 +145,7 @@ const isBegun = (screen) => !isDone(screen) && screen.some(({ id }) => id in ans
 // Takes over what the first rater gave, so that the rest of a changed rating is not lost.
 function takeOver({ id }) {
   if (id in answers || !first?.answers[id]) return;
-  answers[id] = { ...first.answers[id], checks: first.rater };
+  answers[id] = bare(first.answers[id], { checks: first.rater });
   unsaved = true;
 }
 
@@ -148,7 +153,7 @@ function rate(card, number, value) {
   const { item } = cards[card];
   const criterion = criteria[number];
   takeOver(item);
-  answers[item.id] = { ...answers[item.id], [criterion.name]: value };
+  answers[item.id] = bare(answers[item.id], { [criterion.name]: value });
   unsaved = true;
   const step = criterion.choices.findIndex(([one]) => one === value);
   mark(card * criteria.length + number + 1);
@@ -239,22 +244,26 @@ function goToUnrated() {
 function save() {
   const all = screensOf(data.items); // in all languages, whichever is chosen now
   const done = all.filter(isDone);
-  if (!done.length) {
+  const items = done.flat();
+  const rated = new Set(items.map(({ id }) => id));
+  const back = [...saved].filter((id) => !rated.has(id)); // taken back since
+  if (!done.length && !back.length) {
     say("Nothing is rated yet.");
     return;
   }
-  const lines = done.flat().map((item) => JSON.stringify({
-    item: item.id,
-    protocol: protocol.name,
-    rater,
+  const shared = (item) => ({ item, protocol: protocol.name, rater });
+  const lines = items.map((item) => JSON.stringify({
+    ...shared(item.id),
     ...(answers[item.id].checks && { checks: answers[item.id].checks }),
     ...Object.fromEntries(criteria.map((one) => [one.name, answerOf(item, one) ?? one.default])),
   }));
+  lines.push(...back.map((id) => JSON.stringify({ ...shared(id), taken_back: true })));
   const file = saveAnswers("ratings", rater, lines);
-  unsaved = false;
+  rated.forEach((id) => saved.add(id));
+  const begun = all.filter(isBegun).length;
+  unsaved = begun > 0;
   keep();
   show();
-  const begun = all.filter(isBegun).length;
   say(`Saved ${done.length} of ${all.length} items to ${file}.` +
     (begun ? ` Left out: ${begun} begun but not finished.` : ""));
 }

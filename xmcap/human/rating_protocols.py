@@ -15,11 +15,13 @@ A user's rubric is a JSON file, one object with the fields of `RatingProtocol`, 
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from xmcap.errors import UsageError
+from xmcap.human import fields
 from xmcap.pages.report import elements
 from xmcap.reading import jsonl
 from xmcap.reading.inputs import Input
@@ -28,22 +30,13 @@ from xmcap.terminal import shown
 _LARGEST = 1e6
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}", re.ASCII)
 # The other fields of files of ratings.
-RESERVED = frozenset(
-  {
-    "item",
-    "protocol",
-    "rater",
-    "checks",
-    "language",
-    "system",
-    "systems",
-    "caption",
-    "tag",
-    "left",
-    "right",
-    "key",
-  }
-)
+RESERVED = frozenset({
+  "item", "protocol", "rater", "checks", "taken_back", "language", "system", "systems", "caption", "tag", "left",
+  "right", "key",
+})  # fmt: skip
+_COLUMNS = frozenset({"language", "system", "pictures", "ratings"})
+DEVIATION = "_sd"
+"""Follows the name of a criterion in the name of the column of its deviation."""
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,8 +101,7 @@ def parse(content: Any, where: str | os.PathLike) -> RatingProtocol:
       raise refuse(
         f"criterion '{shown(name)}': the name must be letters, digits and _, and none of the file's fields"
       )
-    if protocol.names.count(name) > 1:
-      raise refuse(f"criterion '{name}' is there twice; keep one")
+  check_names(protocol.names, where)
   for criterion in protocol.criteria:
     values = [value for value, _ in criterion.choices]
     label = f"criterion '{criterion.name}'"
@@ -127,6 +119,18 @@ def parse(content: Any, where: str | os.PathLike) -> RatingProtocol:
     if name not in protocol.names or not _is_small(weight):
       raise refuse(f"'total' has '{shown(name)}', which is no criterion, or its weight is above {_LARGEST:g}")
   return protocol
+
+
+def check_names(names: Sequence[str], where: str | os.PathLike) -> None:
+  """Raises UsageError for criteria whose columns, with that of a deviation for each, have one name for two."""
+  columns: dict[str, str] = {name: f"the column '{name}'" for name in _COLUMNS}
+  for name in names:
+    for column in (fields.folded(name), fields.folded(name) + DEVIATION):
+      if column in columns:
+        raise UsageError(
+          f"{where}: criterion '{shown(name)}': its name clashes with {columns[column]}; rename it"
+        )
+      columns[column] = f"criterion '{shown(name)}'"
 
 
 def _is_small(value: float) -> bool:

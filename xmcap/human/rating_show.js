@@ -126,9 +126,10 @@ function showReferences(item, direction) {
 // ---- Starting, perhaps with the ratings of somebody else
 
 let chosen = null; // ratings that were read from a file
+const MOST_OF_NAME = 1_000; // characters; one that is typed has at most 100
 
 function readRatings(text) {
-  const given = {};
+  const given = bare();
   const raters = new Set();
   text.split("\n").forEach((line, number) => {
     if (!line.trim()) return;
@@ -138,11 +139,14 @@ function readRatings(text) {
     } catch {
       // not JSON: as wrong as an unknown item
     }
-    if (!ids.has(row?.item) || typeof row.rater !== "string" || !(row.item in known({ [row.item]: row }))) {
+    if (row?.taken_back === true && ids.has(row.item)) return;
+    const name = typeof row?.rater === "string" ? tidy(row.rater) : "";
+    if (!ids.has(row?.item) || !name || name.length > MOST_OF_NAME || !(row.item in known({ [row.item]: row }))) {
       throw new Error(`Line ${number + 1} is no rating of this page.`);
     }
+    if (row.item in given) throw new Error(`Line ${number + 1} rates an item again; keep one line of it.`);
     given[row.item] = row;
-    raters.add(row.rater);
+    raters.add(name);
   });
   if (raters.size !== 1) throw new Error(`The file has the ratings of ${raters.size} people; choose one of one person.`);
   return { rater: [...raters][0], answers: known(given) };
@@ -167,8 +171,12 @@ const showStart = () => askName("rating", "rater", rater || data.rater);
 function start(name) {
   rater = name;
   recall(rater);
-  if (chosen?.rater === rater) answers = { ...chosen.answers, ...answers };
-  else if (chosen) first = chosen;
+  if (chosen?.rater === rater) {
+    answers = bare(chosen.answers, answers);
+    Object.keys(chosen.answers).forEach((id) => saved.add(id));
+  } else if (chosen) {
+    first = chosen;
+  }
   chosen = null;
   byId("first").value = "";
   byId("first-read").textContent = "";
@@ -192,7 +200,7 @@ function letterOf(event) {
   return /^Key[A-Z]$/.test(event.code) ? event.code[3].toLowerCase() : null;
 }
 
-const actions = {
+const actions = bare({
   ArrowLeft: () => go(place - 1),
   ArrowRight: () => go(place + 1),
   Home: () => go(0),
@@ -204,7 +212,7 @@ const actions = {
   s: save,
   u: goToUnrated,
   "?": () => byId("help-dialog").showModal(),
-};
+});
 
 function moveMark(by) {
   mark(current[0] * criteria.length + current[1] + by);
@@ -260,7 +268,7 @@ fillProtocol();
 fillLanguages();
 // A page in one language starts with the instructions in that language.
 const only = Object.keys(data.languages);
-chooseLanguage(only.length === 1 ? only[0] : readKept(kept("language")) ?? "");
+chooseLanguage(only.length === 1 ? only[0] : readKept(lastLanguage) ?? "");
 rater = readKept(lastRater) ?? "";
 if (rater) start(rater);
 else showStart();

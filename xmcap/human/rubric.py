@@ -8,14 +8,13 @@ tags that people judged). Agreement is this project's.
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xmcap import languages, wording
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.human import agreement, fields
-from xmcap.human.rating_protocols import RESERVED
+from xmcap.human import agreement, fields, rating_protocols
 from xmcap.human.sheets import Cell, Findings, Sheet, SheetColumn
 from xmcap.reading import joining
 from xmcap.terminal import shown
@@ -113,19 +112,13 @@ class RubricFindings(Findings):
     columns = [*map(SheetColumn, ("language", "system"))]
     columns += [SheetColumn(name, format=",") for name in ("pictures", "ratings")]
     for name in self.systems[0].means:
-      columns += [SheetColumn(name, format=".2f"), SheetColumn(f"{name}_sd", "\u00b1", ".2f")]
+      deviation = SheetColumn(f"{name}{rating_protocols.DEVIATION}", "\u00b1", ".2f")
+      columns += [SheetColumn(name, format=".2f"), deviation]
     rows: list[list[Cell]] = []
     for system in self.systems:
       pairs = zip(system.means.values(), system.deviations.values(), strict=True)
-      rows.append(
-        [
-          system.language,
-          system.system,
-          system.pictures,
-          system.ratings,
-          *itertools.chain.from_iterable(pairs),
-        ]
-      )
+      counts = [system.language, system.system, system.pictures, system.ratings]
+      rows.append([*counts, *itertools.chain.from_iterable(pairs)])
     title = f"Ratings by {self.protocol}: means and standard deviations"
     sheets = [Sheet("rubric_means", title, columns, rows)]
     if self.tags:
@@ -166,15 +159,18 @@ def read(paths: joining.Paths) -> RubricRatings:
   seen: dict[tuple[str, ...], str] = {}
   first: tuple[str, bool, tuple[str, ...]] | None = None
   for where, row in fields.rows(paths, (*_MEMBERS, "protocol", "the criteria")):
-    language, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
+    language, key, system = (fields.text(row, name, where) for name in _MEMBERS[:-1])
+    rater = fields.person(row, "rater", where)
     languages.check(language, where)
     of_tags = "tag" in row
     text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
-    criteria = tuple(name for name in row if name not in RESERVED | {"image/key"})
+    criteria = tuple(name for name in row if name not in rating_protocols.RESERVED | {"image/key"})
     own = (fields.text(row, "protocol", where), of_tags, criteria)
     if not criteria:
       raise UsageError(f"{where}: no criterion; give the file that xmcap human rate --join wrote")
-    first = first or own
+    if first is None:
+      rating_protocols.check_names(criteria, where)
+      first = own
     if own != first:
       raise UsageError(
         f"{where}: another protocol, or other criteria, than in the first line; read them apart"
@@ -196,10 +192,11 @@ def evaluate(joined: RubricRatings) -> RubricFindings:
   tags: list[JudgedTags] = []
   agreements: list[CriterionAgreement] = []
   notes = [
-    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}"
+    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}",
+    *fields.alike(rating.rater for rating in joined.ratings),
   ]
-  for language, of_language in _grouped(joined.ratings, lambda rating: rating.language):
-    by_system = _grouped(of_language, lambda rating: rating.system)
+  for language, of_language in fields.grouped(joined.ratings, lambda rating: rating.language).items():
+    by_system = list(fields.grouped(of_language, lambda rating: rating.system).items())
     _check_same(language, by_system)
     systems += [_of_system(language, name, rows, joined.criteria) for name, rows in by_system]
     rated = _rated(of_language)
@@ -229,15 +226,6 @@ def _rated(ratings: Iterable[RubricRating]) -> dict[tuple[str, str], dict[str, t
   for rating in ratings:
     rated.setdefault((rating.key, rating.text), {})[rating.rater] = rating.values
   return rated
-
-
-def _grouped(
-  ratings: Iterable[RubricRating], name: Callable[[RubricRating], str]
-) -> list[tuple[str, list[RubricRating]]]:
-  groups: dict[str, list[RubricRating]] = {}
-  for rating in ratings:
-    groups.setdefault(name(rating), []).append(rating)
-  return sorted(groups.items())
 
 
 def _check_same(language: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
@@ -282,7 +270,9 @@ def _judged(
       of_image.add(tag)
   judged = []
   for system, rows in by_system:
-    tags = {key: {row.text for row in of_key} for key, of_key in _grouped(rows, lambda row: row.key)}
+    tags = {
+      key: {row.text for row in of_key} for key, of_key in fields.grouped(rows, lambda row: row.key).items()
+    }
     scores = []
     for key, own in tags.items():
       if relevant[key]:

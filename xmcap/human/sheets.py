@@ -1,6 +1,7 @@
 """Tables of results, for the terminal, Markdown, LaTeX, CSV and JSON."""
 
 import abc
+import collections
 import dataclasses
 import json
 import os
@@ -8,7 +9,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xmcap import grid
+from xmcap import grid, markdown, spreadsheet
+from xmcap.errors import UsageError
 from xmcap.files import files, outputs
 from xmcap.terminal import shown
 
@@ -43,6 +45,15 @@ class Sheet:
   columns: Sequence[SheetColumn]
   rows: Sequence[Sequence[Cell]]
 
+  def __post_init__(self) -> None:
+    """Raises UsageError for two columns of one name, which come from names in a user's file."""
+    for name, times in collections.Counter(column.name for column in self.columns).items():
+      if times > 1:
+        raise UsageError(
+          f"the table {self.name} would have two columns '{shown(name)}'; give the system or difference of this name "
+          "another"
+        )
+
   @classmethod
   def of_objects(
     cls, name: str, title: str, columns: Sequence[SheetColumn], objects: Sequence[object]
@@ -57,7 +68,7 @@ class Sheet:
 
   def markdown(self) -> str:
     """Returns the table in Markdown below its title."""
-    return f"### {grid.markdown_text(self.title)}\n\n{self._grid().markdown()}"
+    return f"### {markdown.text(self.title)}\n\n{self._grid().markdown()}"
 
   def latex(self) -> str:
     """Returns the table in LaTeX (package booktabs) below its title, which is a comment."""
@@ -65,7 +76,7 @@ class Sheet:
 
   def csv(self) -> str:
     """Returns the table as CSV in full precision; a missing value is an empty field."""
-    return grid.write_csv([column.name for column in self.columns], self.rows)
+    return spreadsheet.table([column.name for column in self.columns], self.rows)
 
   def _grid(self) -> grid.Grid:
     headings = tuple(column.heading or column.name for column in self.columns)
@@ -114,7 +125,7 @@ class Findings(abc.ABC):
   def _texts(self) -> dict[str, str]:
     """Returns name -> content of the files."""
     sheets = self.sheets()
-    notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
+    notes = [f"- {markdown.text(note)}" for note in self.notes]
     texts = {
       f"{self.stem}.json": json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain),
       f"{self.stem}.md": "\n".join([*(sheet.markdown() for sheet in sheets), *notes]),

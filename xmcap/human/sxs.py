@@ -115,9 +115,10 @@ def read(paths: joining.Paths) -> list[SxsRating]:
   seen: dict[Hashable, str] = {}
   for where, row in fields.rows(paths, _MEMBERS, as_csv=True):
     equal = row.get("equal_captions") in (True, "true", "True")
-    key, language, rater, left, right = (
-      fields.text(row, name, where, blank=equal and name == "rater").strip() for name in _MEMBERS[:-1]
+    key, language, left, right = (
+      fields.text(row, name, where).strip() for name in ("image/key", "language", "left", "right")
     )
+    rater = fields.person(row, "rater", where, blank=equal)
     languages.check(language, where)
     if left == right:
       raise UsageError(f"{where}: '{shown(left)}' is on both sides; name two systems")
@@ -196,6 +197,7 @@ def evaluate(
     len(values) for images in points.values() for values in images.values() if values
   )
   notes += agreement.unusual_numbers(counts, raters, "rated pairs of captions", "raters")
+  notes += fields.alike(rating.rater for rating in ratings)
   notes += _fixed_sides(ratings)
   return SideBySide(tallies=tallies, resamples=resamples, seed=seed, notes=notes)
 

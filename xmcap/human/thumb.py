@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xmcap.arguments import checked
-from xmcap.human import agreement, thumb_correlations, thumb_histograms
+from xmcap.human import agreement, fields, thumb_correlations, thumb_histograms
+from xmcap.human.agreement import MOST_IN_PAIRS
 from xmcap.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.human.thumb_correlations import MetricResult
 from xmcap.human.thumb_ratings import MEASURES, ThumbRatings
@@ -64,7 +65,7 @@ class ThumbFindings(Findings):
   Attributes:
     histograms: measure -> value -> number of ratings with it, for each system in their order (Figure 2); a caption of
       several annotators counts for each.
-    agreement: a row per measure and pair of annotators with common captions.
+    agreement: a row per measure and pair of annotators with common captions; none of over `MOST_IN_PAIRS` annotators.
   """
 
   systems: tuple[RatedSystem, ...]
@@ -166,8 +167,8 @@ def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.nd
   weak = strict = True
   for name in ("P", "R"):
     value = sign * ratings.measures[name]
-    others = [np.delete(value, number, axis=0).max(axis=0, initial=-np.inf) for number in range(len(value))]
-    weak, strict = weak & (value >= others), strict & (value > others)
+    is_best = value == value.max(axis=0)
+    weak, strict = weak & is_best, strict & is_best & (is_best.sum(axis=0) == 1)
   return weak.sum(axis=1), strict.sum(axis=1)
 
 
@@ -189,15 +190,18 @@ def _histograms(ratings: ThumbRatings) -> dict[str, dict[float, list[int]]]:
 
 
 def _kappas(ratings: ThumbRatings) -> tuple[Kappa, ...]:
+  if len(ratings.annotators) > MOST_IN_PAIRS:
+    return ()
+  captions: dict[tuple[str, str], list[tuple[tuple[float, ...], tuple[float, ...]]]] = {}
+  for rated in ratings.captions.values():
+    for (first, a), (second, b) in itertools.combinations(sorted(rated.ratings.items()), 2):
+      captions.setdefault((first, second), []).append((a, b))
   kappas = []
-  for first, second in itertools.combinations(ratings.annotators, 2):
-    captions = [
-      rated.ratings for rated in ratings.captions.values() if {first, second} <= rated.ratings.keys()
-    ]
-    for number, measure in enumerate(MEASURES if captions else ()):
-      a, b = ([of_caption[name][number] for of_caption in captions] for name in (first, second))
+  for pair, values in sorted(captions.items()):
+    for number, measure in enumerate(MEASURES):
+      a, b = ([of_caption[side][number] for of_caption in values] for side in (0, 1))
       plain, weighted = (agreement.cohen_kappa(a, b, squared) for squared in (False, True))
-      kappas.append(Kappa(first, second, measure, len(captions), plain, weighted))
+      kappas.append(Kappa(*pair, measure, len(values), plain, weighted))
   return tuple(kappas)
 
 
@@ -217,7 +221,10 @@ def _notes(
     )
   if len(ratings.annotators) > 1:
     notes.append(f"ratings of a caption by several of {len(ratings.annotators)} annotators are averaged")
-    if not has_agreement:
+    notes += fields.alike(ratings.annotators)
+    if len(ratings.annotators) > MOST_IN_PAIRS:
+      notes.append(f"more than {MOST_IN_PAIRS} annotators: there is no kappa for each pair of them")
+    elif not has_agreement:
       notes.append("no two annotators rated the same caption: there is no agreement to measure")
   removed = {metric.removed for metric in metrics} - {0}
   if removed:

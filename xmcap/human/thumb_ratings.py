@@ -30,6 +30,7 @@ MEASURES = {
 _TOTAL = "human_score"
 _LOWEST, _HIGHEST = 1, 5
 _TOLERANCE = 1e-6
+_MOST_VALUES = 100  # of a measure; its histogram has a row for each
 # A first line with the field `seg_id`; inside a string its quotes would be escaped.
 _FIRST = re.compile(rb'\s*\{[^\n]*?(?<!\\)"seg_id"\s*:')
 
@@ -89,17 +90,23 @@ def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
   """
   captions: dict[tuple[str, str, str], RatedCaption] = {}
   seen: dict[Hashable, str] = {}
+  levels: dict[str, set[float]] = {name: set() for name in MEASURES}
   optional: tuple[str, ...] = ()
   for where, row in fields.rows(paths, ("SYS", "seg_id", "hyp", *MEASURES)):
     system, key = (fields.text(row, name, where) for name in ("SYS", "seg_id"))
     text = fields.text(row, "hyp", where, blank=True)
     present = tuple(name for name in ("language", "annotator") if name in row)
-    code, annotator = (
-      fields.text(row, name, where) if name in present else "" for name in ("language", "annotator")
-    )
+    code = fields.text(row, "language", where) if "language" in present else ""
+    annotator = fields.person(row, "annotator", where) if "annotator" in present else ""
     if code:
       languages.check(code, where)
     values = _values(row, where)
+    for name, value in zip(MEASURES, values, strict=True):
+      levels[name].add(value)
+      if len(levels[name]) > _MOST_VALUES:
+        raise UsageError(
+          f"{where}: '{name}' has over {_MOST_VALUES} different values; rate on a scale of a few"
+        )
     if not seen:
       optional = present
     if present != optional:

@@ -25,7 +25,9 @@ _OWN_OPTIONS = (
   "--project", "--zone", "--command", "--worker", "--node", "--accelerator-type", "--quiet", "--node-id",
   "--node-count",
 )  # fmt: skip
-_SECONDS_TO_SAVE = "120"
+_SECONDS_TO_SAVE = 120
+# gcloud's escape for values with commas (`gcloud topic escaping`).
+_DELIMITER = "^--xmcap--^"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +77,13 @@ class TpuVm:
     if self.num_slices > 1 and not self.queued:
       raise UsageError(f"--num_slices={self.num_slices}: several slices need a queued resource: add --queued")
 
-  def create(self) -> list[str]:
+  def create(self, wanted_for: int = 0, delete_at: int = 0) -> list[str]:
+    """Creates it.
+
+    Args:
+      wanted_for: seconds from now after which the queue must not provide it any more; 0: it always may.
+      delete_at: the time, in seconds since 1970, at which it deletes itself; 0: never.
+    """
     if not self.accelerator_type:
       raise UsageError("xmcap launch tpu-vm needs --accelerator_type, such as v4-128")
     kind = accelerator_type(self.accelerator_type)
@@ -98,6 +106,12 @@ class TpuVm:
         source = f"projects/{self.project}/zones/{self.zone}/disks/{source}"
       # A disk may be attached to many workers only if it is read-only.
       options.append(f"--data-disk=source={source},mode=read-only")
+    if self.queued and wanted_for and not self._creates_with("--valid-until-"):
+      options.append(f"--valid-until-duration={wanted_for}s")
+    if delete_at and not self._creates_with("--metadata"):
+      # Also where nobody ever reaches the workers, and after a restart of a worker.
+      script = quoting.shown(self._remote("timer", self._timer("boot", delete_at)))
+      options.append(f"--metadata={_DELIMITER}startup-script=#!/bin/bash\n{script}")
     return self._gcloud(self._resource(), "create", [self.name], *options, *self.gcloud_create, "--quiet")
 
   def describe(self) -> list[str]:
@@ -129,17 +143,32 @@ class TpuVm:
 
   def stop(self) -> list[str]:
     """Ends the command on every worker: SIGTERM, and SIGKILL if it has not saved in time."""
-    return self.ssh("stop", [_SECONDS_TO_SAVE])
+    return self.ssh("stop", [str(_SECONDS_TO_SAVE)])
+
+  def timer(self, delete_at: int) -> list[str]:
+    """Lets the slice delete itself at a time, in seconds since 1970; fails if its service account may not."""
+    return self.ssh("timer", self._timer("now", delete_at)[1:], "0")
 
   def ssh(self, script: str, arguments: Sequence[str] = (), worker: str = "all") -> list[str]:
     """Runs `launch/tpu_vm_SCRIPT.sh NAME ARGUMENTS` on a worker, or on all."""
     return self._script(script, [self.name, *arguments], worker)
 
   def _script(self, script: str, arguments: Sequence[str], worker: str) -> list[str]:
-    # The script is constant text; each argument is one word of the remote shell.
-    text = scripts.text(f"tpu_vm_{script}.sh")
-    remote = quoting.shown(["bash", "-c", text, "xmcap", *arguments])
+    remote = quoting.shown(self._remote(script, arguments))
     return self._on_workers("ssh", [self.name], worker, f"--command={remote}")
+
+  def _remote(self, script: str, arguments: Sequence[str]) -> list[str]:
+    # The script is constant text; each argument is one word of the remote shell.
+    return ["bash", "-c", scripts.text(f"tpu_vm_{script}.sh"), "xmcap", *arguments]
+
+  def _timer(self, when: str, delete_at: int) -> list[str]:
+    place = f"https://tpu.googleapis.com/v2/projects/{self.project}/locations/{self.zone}"
+    url = f"{place}/{f'queuedResources/{self.name}?force=true' if self.queued else f'nodes/{self.name}'}"
+    # A minute more than saving takes: a command that follows stops, prints and deletes first.
+    return [self.name, when, str(delete_at), str(_SECONDS_TO_SAVE + 60), url]
+
+  def _creates_with(self, option_name: str) -> bool:
+    return any(word.startswith(option_name) for word in self.gcloud_create)
 
   def _on_workers(self, verb: str, addressed: Sequence[str], worker: str, *options: str) -> list[str]:
     nodes = [] if self.num_slices == 1 else [f"--node={'all' if worker == 'all' else '0'}"]

@@ -17,7 +17,10 @@ _RULES = {
     "at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -",
   ),
   "word": (r"[A-Za-z0-9/%][A-Za-z0-9._/:@%+=&|*,-]*", "a word of letters, digits and ._/:@%+=&|*,-"),
-  "slice": (r"(v|tpu)[0-9]+[a-z]*-[0-9]+", "a TPU slice such as v4-128, v5p-256, v6e-64 or tpu7x-128"),
+  "slice": (
+    r"(v|tpu)[0-9]{1,3}[a-z]{0,20}-[1-9][0-9]{0,5}",
+    "a TPU slice such as v4-128, v5p-256, v6e-64 or tpu7x-128",
+  ),
   "disk": (
     r"(projects/[a-z0-9.:-]+/zones/[a-z0-9-]+/disks/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
     "the name of a disk in the zone, or projects/PROJECT/zones/ZONE/disks/NAME",
@@ -30,6 +33,7 @@ _RULES = {
     r"--[a-z][a-z0-9-]*(=[^\x00-\x1f\x7f-\x9f]*)?",
     "an option of that program, --NAME or --NAME=VALUE",
   ),
+  "number": (r"[0-9]{1,6}", "a number"),
   "env": (r"(?s)[A-Za-z_][A-Za-z0-9_]*=.*", "NAME=VALUE"),
 }
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import getpass
+import os
 import string
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ from xmcap.launch.options import check_fields, check_text, option
 
 # No line of a rendered script can equal this: lines with a user's text are indented.
 _END = "XMCAP_SBATCH"
+_ANSWER_SECONDS = 180
 
 
 class _Script(string.Template):
@@ -67,9 +69,11 @@ def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None
   if dry_run:
     print(f"{quoting.words(['sbatch', *job.sbatch])} <<'{_END}'\n{text}{_END}")
     return
-  runner.run(["sbatch", *job.sbatch], stdin=text)
+  with runner.stoppable():
+    runner.run(["sbatch", *job.sbatch], stdin=text)
   runner.say(
-    f"see its state with squeue; the output goes to {job.name}-%j.log, %j being the number of the job"
+    f"the job goes on without this command: its output is in {job.name}-%j.log, %j being its number; see it with"
+    f" xmcap launch slurm --name={job.name} --action=status, end it with --action=stop"
   )
 
 
@@ -77,4 +81,8 @@ def control(action: str, name: str, dry_run: bool = False) -> None:
   """Shows (`status`) or ends (`stop`) this user's jobs with that name."""
   check_text("word", name, "name")
   program = {"status": "squeue", "stop": "scancel"}[action]
-  runner.run([program, f"--user={getpass.getuser()}", f"--name={name}"], dry_run=dry_run)
+  try:
+    user = getpass.getuser()
+  except (OSError, KeyError):  # a container's user has no name
+    user = str(os.getuid())
+  runner.run([program, f"--user={user}", f"--name={name}"], _ANSWER_SECONDS, dry_run=dry_run)

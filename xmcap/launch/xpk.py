@@ -7,6 +7,8 @@ from xmcap.errors import UsageError
 from xmcap.launch import gcloud, quoting, runner
 from xmcap.launch.options import check_fields, option
 
+_ANSWER_SECONDS = 600
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -79,4 +81,17 @@ class Workload:
 def run(action: str, workload: Workload, command: Sequence[str] = (), dry_run: bool = False) -> None:
   """Creates (`run`), lists (`status`) or deletes (`delete`) the workload; a dry run prints the command."""
   argv = workload.create(command) if action == "run" else getattr(workload, action)()
-  runner.run(argv, dry_run=dry_run)
+  # A new image takes long; the others only ask the cluster.
+  limit = None if action == "run" else _ANSWER_SECONDS
+  is_done = False
+  try:
+    with runner.stoppable():
+      runner.run(argv, limit, dry_run=dry_run)
+    is_done = True
+  finally:
+    if not dry_run and (action == "run" or (action == "delete" and not is_done)):
+      may = "goes on without this command" if is_done else "may run"
+      runner.say(
+        f"the workload {workload.name} {may}: end it with {quoting.words(workload.delete())}; the cluster's nodes cost"
+        " money until the cluster is deleted"
+      )

@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from xmcap import grid, latex
+from xmcap import grid, latex, spreadsheet
 from xmcap import languages as languages_lib
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
@@ -144,11 +144,13 @@ def score_files(
   result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), baseline)
   with outputs.together(out):
     if save_document_frequencies:
-      document_frequency_files.write(
-        save_document_frequencies, result.document_frequencies, tokenizer, normalize=normalize
-      )
+      with outputs.together(save_document_frequencies, folder=False):
+        document_frequency_files.write(
+          save_document_frequencies, result.document_frequencies, tokenizer, normalize=normalize
+        )
     if plot:
-      plot_lib.write_scores(plot, result.table)
+      with outputs.together(plot, folder=False):
+        plot_lib.write_scores(plot, result.table)
     write(
       result,
       out,
@@ -289,7 +291,7 @@ def _is_above(name: str, own: health.Health) -> bool:
 
 def health_csv(of_language: Mapping[str, health.Health]) -> str:
   """Returns the health of each language as CSV in full precision; unknown values are empty."""
-  return grid.write_csv(
+  return spreadsheet.table(
     ["language", *health.MEASURES, "most_frequent_caption"],
     [
       [language, *measures.as_dict().values(), measures.most_frequent_caption]

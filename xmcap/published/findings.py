@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Sequence
 
-from xmcap import grid
+from xmcap import grid, markdown, spreadsheet
 from xmcap.files import files
 
 ROUNDED = "the numbers that it is computed from are rounded"
@@ -83,9 +83,9 @@ class RecomputedTable:
       for row in self.rows
     ]
     lines = [*map(_line, self.deviations), *(f"absent: {line}\n" for line in self.absent)]
-    notes = "".join(f"- {grid.markdown_text(line)}\n" for line in lines)
+    notes = "".join(f"- {markdown.text(line)}\n" for line in lines)
     text = "\n".join(filter(None, [f"### {self.paper}\n", self._counts().markdown(), notes]))
-    files.write_forms(out, "published", csv=grid.write_csv(headings, rows), md=text)
+    files.write_forms(out, "published", csv=spreadsheet.table(headings, rows), md=text)
 
   def _counts(self) -> grid.Grid:
     tables = dict.fromkeys(row.table for row in self.rows)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap import grid
+from xmcap import grid, spreadsheet
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.ranked import babel_baselines, retrieval_sets
@@ -35,11 +35,11 @@ class Points:
   def write(self, out: str | os.PathLike, cells: dict[str, correlation.Correlation]) -> None:
     """Writes `points.csv`, with a row per point, and `correlation.csv` and `.md` into a folder."""
     files.write_text(
-      pathlib.Path(out, "points.csv"), grid.write_csv(["model", "language", "top1", "t2i_r1"], self.rows)
+      pathlib.Path(out, "points.csv"), spreadsheet.table(["model", "language", "top1", "t2i_r1"], self.rows)
     )
     table = self.grid(cells)
     rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in cells.items()]
-    csv = grid.write_csv(["coefficient", "value", "low", "high", "points"], rows)
+    csv = spreadsheet.table(["coefficient", "value", "low", "high", "points"], rows)
     files.write_forms(out, "correlation", csv=csv, md=table.markdown())
 
   def grid(self, cells: dict[str, correlation.Correlation]) -> grid.Grid:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from xmcap import grid, wording
 from xmcap import languages as languages_lib
+from xmcap import spreadsheet, wording
 from xmcap.arguments import checked
 from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
@@ -81,7 +81,7 @@ class ZeroShot(System):
         rows.append(
           [language, int(scored.labels.indices[place]), name, int(scored.images[place]), top1, other]
         )
-    return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
+    return spreadsheet.table(["language", "class", "label", "images", "top1", "confused_with"], rows)
 
 
 @checked

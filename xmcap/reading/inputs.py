@@ -78,6 +78,7 @@ class Input:
     name: the file's name in messages.
     inner: the path, or that of the file in an archive, whose suffix counts.
     head: the first bytes, which show the layout.
+    has_mark: whether it begins with a byte order mark, as tables for spreadsheets do (`spreadsheet.texts`).
     num_lines: number of lines read so far.
   """
 
@@ -94,6 +95,7 @@ class Input:
       if self._first[_USTAR] == b"ustar":
         self._file = self._of_tar(stack)
         self._first = self._file.read(_BLOCK)
+      self.has_mark = self._first.startswith((codecs.BOM_UTF8, *_UTF16))
       if self._first.startswith(_UTF16):
         self._file = io.BytesIO(self._whole().decode("utf-16").encode())
         self._first = self._file.read(_BLOCK)

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 
+from xmcap import spreadsheet
 from xmcap.errors import UsageError
 from xmcap.reading.inputs import MAX_LINE, Input
 from xmcap.terminal import shown
@@ -15,6 +16,7 @@ csv.field_size_limit(
 )  # of the whole process; the module's own refuses a cell of over 131,072 characters
 
 _EXCEL = re.compile(r'"?sep=(.)"?')  # its first line, which names the delimiter
+_APOSTROPHES = "apostrophes before what begins as a formula are no text, as in other tables for spreadsheets"
 _WITHOUT_BAR = re.compile(r"(\d) +(\S.*)")
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
@@ -55,7 +57,10 @@ def cells(
       raise UsageError(
         f"{source.name}, line {number}: {len(row)} cells under {len(columns)} headings; mend or remove it"
       )
-    yield number, row
+    texts = spreadsheet.texts(row) if source.has_mark else row
+    if texts != row and _APOSTROPHES not in notes:
+      notes.append(_APOSTROPHES)
+    yield number, texts
 
 
 def separator(first: str, delimiter: str) -> tuple[str, bool]:

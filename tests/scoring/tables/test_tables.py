@@ -149,7 +149,7 @@ def test_table_markdown_and_latex():
   table = _table(languages.LANGUAGES, title="a <b> | c")
   assert "| ar | Arabic | 3,600 | 7,200 | 0.000 | 0.000 | 12.5% |" in table.as_markdown()
   assert "| **mean** | **35 languages (all but quz)** |  |" in table.as_markdown()
-  assert "### a \\<b\\> \\| c" in table.as_markdown()
+  assert "### a &lt;b\\> \\| c" in table.as_markdown()
   assert "ar & Arabic & 3,600 & 7,200 & 0.000 & 0.000 & 12.5\\% \\\\" in table.as_latex()
   assert table.as_latex().count("\\\\\n") == 1 + 36 + 3
 

@@ -22,7 +22,7 @@ from importlib import resources
 
 import numpy as np
 
-from xmcap import grid, wording
+from xmcap import grid, spreadsheet, wording
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.files import files
@@ -240,7 +240,7 @@ def _rows(path: str | os.PathLike, required: Sequence[str]) -> Iterator[tuple[st
         (cells,) = csv.reader([line], strict=True)
       except csv.Error as error:
         raise UsageError(f"{where}: broken CSV ({error}); mend it") from error
-      cells = [cell.strip() for cell in cells]
+      cells = [cell.strip() for cell in (spreadsheet.texts(cells) if source.has_mark else cells)]
       if not header:
         header = cells
         if len(set(header)) < len(header) or not set(required) <= set(header):
@@ -258,7 +258,7 @@ def write(path: str | os.PathLike, selection: Selection) -> None:
     for image in selection.pictures
   )
   headings = ("image/key", "image/locale", "level", "country", "continent")
-  files.write_text(path, grid.write_csv(headings, list(rows)))
+  files.write_text(path, spreadsheet.table(headings, list(rows)))
 
 
 def table(selection: Selection) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from xmcap import spreadsheet
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import by_line, kinds
@@ -134,6 +135,7 @@ def _of_table(source: Input, delimiter: str, name: str, problems: Problems) -> I
   names: list[str] = []
   for number, row in itertools.islice(all_rows, is_named, None):
     cells = tables.with_bar(row, len(names), delimiter)
+    cells = spreadsheet.texts(cells) if source.has_mark else cells
     where = f"{name}, line {number:,}"
     if not names and rows.is_oscar(cells):
       names = ["image_id", "caption"]

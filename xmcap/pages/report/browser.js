@@ -34,7 +34,7 @@ function otherLanguages() {
 }
 
 function known(codes) {
-  return codes.filter((code) => code in reportData.languages);
+  return codes.filter((code) => Object.hasOwn(reportData.languages, code));
 }
 
 function hasOption(select, value) {

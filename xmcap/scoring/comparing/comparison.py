@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 
-from xmcap import grid, languages, latex, wording
+from xmcap import grid, languages, latex, markdown, spreadsheet, wording
 from xmcap.files import files
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.tables import note_order, score_table
@@ -120,12 +120,12 @@ class Comparison:
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""
-    parts = [f"### {grid.markdown_text(title)}\n\n{table.markdown()}" for title, table in self._grids()]
+    parts = [f"### {markdown.text(title)}\n\n{table.markdown()}" for title, table in self._grids()]
     if self.title:
-      parts.insert(0, f"## {grid.markdown_text(self.title)}\n")
-    lines = [f"- {grid.markdown_text(line)}" for line in self._explanation()]
-    lines += [f"- note: {grid.markdown_text(note)}" for note in note_order.worst_first(self.notes)]
-    return "\n".join([*parts, *lines, "", f"Signature: `{self.signature}`\n"])
+      parts.insert(0, f"## {markdown.text(self.title)}\n")
+    lines = [f"- {markdown.text(line)}" for line in self._explanation()]
+    lines += [f"- note: {markdown.text(note)}" for note in note_order.worst_first(self.notes)]
+    return "\n".join([*parts, *lines, "", f"Signature: {markdown.code(self.signature)}\n"])
 
   def as_latex(self, style: latex.Style | None = None) -> str:
     """Returns a LaTeX `table` (package booktabs) for each metric, with the systems side by side.
@@ -141,7 +141,7 @@ class Comparison:
   def as_csv(self) -> str:
     """Returns one row per difference, in full precision."""
     rows = [self._scaled(row).as_dict() for row in self.rows]
-    return grid.write_csv(list(rows[0]), [list(row.values()) for row in rows])
+    return spreadsheet.table(list(rows[0]), [list(row.values()) for row in rows])
 
   def as_json(self) -> str:
     """Returns everything, in full precision."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap import grid, languages, latex
+from xmcap import grid, languages, latex, markdown, spreadsheet
 from xmcap.files import files
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import means as means_lib
@@ -145,14 +145,14 @@ class Table:
     headings += self.shares
     for heading in self.beside:
       headings += [heading, f"difference to {heading}"]
-    return grid.write_csv(headings, rows)
+    return spreadsheet.table(headings, rows)
 
   def as_markdown(self) -> str:
     """Returns a Markdown table, with notes and signature below."""
-    lines = [f"### {grid.markdown_text(self.title)}\n\n"] if self.title else []
+    lines = [f"### {markdown.text(self.title)}\n\n"] if self.title else []
     lines += [table.markdown() + "\n" for table in self._grids()]
-    lines += [f"- {grid.markdown_text(note)}\n" for note in note_order.worst_first(self.notes)]
-    return "".join([*lines, "\n" if self.notes else "", f"Signature: `{self.signature}`\n"])
+    lines += [f"- {markdown.text(note)}\n" for note in note_order.worst_first(self.notes)]
+    return "".join([*lines, "\n" if self.notes else "", f"Signature: {markdown.code(self.signature)}\n"])
 
   def as_latex(self, style: latex.Style | None = None) -> str:
     """Returns a LaTeX `table` (package booktabs), with notes and signature as comments.

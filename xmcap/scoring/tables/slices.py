@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xmcap import grid, languages
+from xmcap import languages, spreadsheet
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import means
 from xmcap.scoring.statistics.sufficient import Statistics, joint_columns, joint_scores
@@ -43,7 +43,7 @@ class Slices:
       for language, scores in by_language.items():
         label = language if languages.is_known(language) else f"mean_{language.replace(' ', '_')}"
         rows.append([f"locale:{region}", label, None, scores.get("images"), *scaled(scores)])
-    return grid.write_csv(["slice", "language", "languages", "images", *names], rows)
+    return spreadsheet.table(["slice", "language", "languages", "images", *names], rows)
 
 
 def make(statistics: Mapping[str, Statistics], locales: Mapping[str, str]) -> Slices:

@@ -1,0 +1,216 @@
+// ---- Showing
+
+function suggestion(text, keys, copy) {
+  const button = create("button", "", { type: "button", className: "suggestion" });
+  button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.direction }));
+  button.dataset.text = text;
+  button.addEventListener("click", () => copy(text));
+  return button;
+}
+
+function showSuggestions(id, texts, keys, copy) {
+  byId(id).replaceChildren(byId(id).querySelector("h2"),
+    ...texts.map((text, number) => suggestion(text, `${keys} ${number + 1}`, copy)));
+}
+
+function choice(value, number) {
+  const button = create("button", "", { type: "button", className: "choice" });
+  button.append(create("kbd", number + 1), create("span", value, { className: "value" }),
+    create("span", procedure.ratings[value], { className: "meaning", dir: "auto" }));
+  button.dataset.value = value;
+  button.addEventListener("click", () => rate(value));
+  return button;
+}
+
+function chip(tag) {
+  const part = create("span", "", { className: "chip" });
+  const field = create("input", "", { value: tag, maxLength: limits.tag, size: Math.max(3, tag.length) });
+  Object.assign(field, { lang: language.code, dir: language.direction, ariaLabel: "Tag" });
+  const remove = create("button", "×", { type: "button", title: "Remove", ariaLabel: `Remove ${tag}` });
+  field.addEventListener("change", () => {
+    const [before, text] = [tag, tidy(field.value)];
+    tag = field.value = text;
+    remove.ariaLabel = `Remove ${text}`;
+    editTag(before, text);
+  });
+  remove.addEventListener("click", () => {
+    removeTag(tag);
+    byId("new-tag").focus();
+  });
+  part.append(field, remove);
+  return part;
+}
+
+// Chips that show what they should are left alone: one of them may have the focus.
+function showTags(tags) {
+  const shown = [...byId("tags").querySelectorAll("input")].map(({ value }) => value);
+  if (JSON.stringify(shown) !== JSON.stringify(tags)) byId("tags").replaceChildren(...tags.map(chip));
+}
+
+function show() {
+  const { screen, batch, number, place: within, size } = steps[place];
+  const item = items[number];
+  const batches = steps.at(-1).batch + 1;
+  byId("place").textContent = RATINGS.length ?
+    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : "describe"} ${within} of ${size}` :
+    `Picture ${number + 1} of ${items.length}`;
+  byId("place").append(create("span", language.name, { className: "language" }));
+  byId("picture").src = item.picture;
+  byId("sentence").value = now().caption;
+  document.body.dataset.screen = screen;
+  byId("rated").textContent = screen === "rate" ? item.rated : "";
+  showSuggestions("sentences", item.sentences, "Alt", copySentence);
+  showSuggestions("suggested-tags", item.tags, "Shift Alt", toggleTag);
+  byId("back").disabled = before() < 0;
+  say("");
+  showState();
+}
+
+// All but the sentence, which a picture's annotator may be typing in.
+function showState() {
+  const { rating, caption, tags, skipped } = now();
+  byId("skipped").hidden = !skipped;
+  byId("skipped").textContent = `Skipped: ${skipped}. A sentence or a tag takes that back.`;
+  showTags(tags);
+  for (const button of document.querySelectorAll("#ratings .choice")) {
+    button.setAttribute("aria-pressed", button.dataset.value === rating);
+  }
+  for (const button of document.querySelectorAll("#sentences .suggestion")) {
+    button.setAttribute("aria-pressed", button.dataset.text === caption);
+  }
+  for (const button of document.querySelectorAll("#suggested-tags .suggestion")) {
+    button.setAttribute("aria-pressed", tags.includes(button.dataset.text));
+  }
+  byId("progress").value = steps.filter(isDone).length;
+  byId("described").textContent = `${states.filter(isDescribed).length} of ${items.length} done`;
+  byId("save").classList.toggle("due", unsaved);
+}
+
+const showStart = () => askName("annotating", "annotator", data.annotator || annotator);
+
+function start(name) {
+  annotator = name;
+  recall();
+  showForm("annotating", false);
+  byId("annotator-shown").textContent = annotator;
+  byId("new-tag").value = "";
+  go(place);
+}
+
+// Title, labels and guidelines, in the language of the page where they are translated.
+function showTexts() {
+  const own = { lang: language.code, dir: language.direction };
+  const [title, task, labels] = data.texts ?? [procedure.title, "", []];
+  const parts = [".text-sentence", ".text-tags", ".text-sentences", ".text-suggested-tags"];
+  const texts = { ".brand, .text-title": title };
+  labels.forEach((label, number) => { texts[parts[number]] = label; });
+  for (const [selector, text] of Object.entries(texts)) {
+    fill(selector, text);
+    for (const element of document.querySelectorAll(selector)) Object.assign(element, data.texts ? own : {});
+  }
+  const lines = procedure.translated && task ? [task] : procedure.guidelines;
+  for (const part of document.querySelectorAll(".text-task")) {
+    part.append(...lines.map((line) => (
+      create(line.startsWith("# ") ? "h3" : "p", line.replace(/^# /, ""), line === task ? own : { dir: "auto" }))));
+  }
+}
+
+// ---- Keys
+
+function onKey(event) {
+  if (byId("annotating").hidden || document.querySelector("dialog[open]") || event.isComposing) return;
+  const command = event.ctrlKey || event.metaKey;
+  // By its place on the keyboard, since Alt and Shift change what a digit types.
+  const digit = /^(?:Digit|Numpad)([1-5])$/.exec(event.code)?.[1];
+  const onButton = event.target.closest("button, summary") && !event.target.matches('.choice[aria-pressed="true"]');
+  const isTag = event.target.id === "new-tag";
+  if (isRating() && digit && !command && !event.altKey && !event.shiftKey) {
+    if (digit <= RATINGS.length) rate(RATINGS[digit - 1]);
+  } else if (isRating() && event.key === "Enter" && !command && !onButton) {
+    goOn();
+  } else if (event.altKey && digit && !command && !isRating()) {
+    document.querySelectorAll(`${event.shiftKey ? "#suggested-tags" : "#sentences"} .suggestion`)[digit - 1]?.click();
+  } else if (command && event.key === "Enter") {
+    if (document.activeElement.closest(".chip")) document.activeElement.blur();
+    if (event.shiftKey) goBack();
+    else goOn();
+  } else if (command && (event.code === "KeyS" || event.key === "s")) {
+    const field = document.activeElement;
+    field.blur(); // a tag that is being edited counts
+    save();
+    field.focus();
+  } else if (event.key === "Enter" && event.target.id === "sentence") {
+    if (procedure.tags) byId("new-tag").focus();
+    else goOn();
+  } else if (event.key === "Enter" && (isTag || event.target.closest(".chip input"))) {
+    if (isTag && !event.target.value.trim()) goOn();
+    else if (isTag) addTyped();
+    else byId("new-tag").focus();
+  } else if (event.key === "Backspace" && isTag && !event.target.value && now().tags.length) {
+    event.target.value = now().tags.at(-1);
+    removeTag(now().tags.at(-1));
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
+document.addEventListener("keydown", onKey);
+byId("sentence").addEventListener("input", (event) => {
+  if (copying) return;
+  now().caption = event.target.value;
+  changed("edit_sentence", event.target.value);
+});
+byId("new-tag").addEventListener("input", (event) => {
+  if (!event.isComposing && TAG_ENDS.test(event.target.value)) addTyped();
+});
+byId("new-tag").addEventListener("change", addTyped);
+for (const [id, action] of [
+  ["back", goBack], ["next", goOn], ["save", save], ["annotator-shown", showStart],
+  ["help", () => byId("help-dialog").showModal()],
+  ["skip", () => { byId("skip-dialog").returnValue = ""; byId("reason").value = ""; byId("skip-dialog").showModal(); }],
+]) byId(id).addEventListener("click", action);
+byId("reason").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault(); // or the form's first button would count
+  byId("skip-own").click();
+});
+byId("skip-dialog").addEventListener("close", () => {
+  const { returnValue } = byId("skip-dialog");
+  const reason = returnValue === "own" ? tidy(byId("reason").value) : returnValue;
+  if (!reason) return;
+  addTyped();
+  now().skipped = reason;
+  changed("skip", reason);
+  goOn();
+});
+onName("annotator", start);
+guardUnsaved(() => unsaved);
+// The same page in another tab: what is written there counts here too.
+window.addEventListener("storage", (event) => {
+  const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;
+  if (number < 0) return;
+  states[number] = checked(readKept(event.key));
+  if (number === steps[place].number) show();
+  else showState();
+});
+
+byId("annotating").dir = language.direction;
+for (const [id, { code, direction }] of [["sentence", language], ["new-tag", language], ["rated", data.rated_language]]) {
+  Object.assign(byId(id), { lang: code, dir: direction });
+}
+for (const [id, most] of [["sentence", limits.sentence], ["new-tag", limits.tag], ["reason", limits.reason]]) {
+  byId(id).maxLength = most;
+}
+byId("annotator").readOnly = Boolean(data.annotator);
+byId("ratings").append(...RATINGS.map(choice));
+for (const [name, is] of [["ratings", RATINGS.length], ["tags", procedure.tags], ["suggestions", procedure.suggestions]]) {
+  document.body.classList.toggle(`no-${name}`, !is);
+}
+byId("progress").max = steps.length;
+byId("extent").textContent = [`${items.length} picture${items.length === 1 ? "" : "s"}`,
+  ...(RATINGS.length && procedure.batch ? [`in batches of ${procedure.batch}`] : []), language.name].join(", ");
+showTexts();
+const last = readKept(lastAnnotator);
+if (typeof last === "string" && last) start(last);
+else showStart();
