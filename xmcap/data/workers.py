@@ -33,7 +33,7 @@ import numpy as np
 
 from xmcap import processes, terminal
 from xmcap.errors import XmcapError
-from xmcap.files import object_store, range_cache
+from xmcap.files import attempts, object_store, range_cache
 
 Part = TypeVar("Part")
 Out = TypeVar("Out")
@@ -128,8 +128,8 @@ class Decoders:
             advice = f"use fewer processes ({self._stream}.workers is {self.count})"
             workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice))
             begun.append((workers[-1], pixels))
-        for worker, _ in begun:
-          worker.send(_begin, packed, bound)
+        for number, (worker, _) in enumerate(begun):
+          worker.send(_begin, packed, bound, number)
         for worker, _ in begun:
           worker.receive()
       except BaseException:
@@ -199,7 +199,9 @@ def _attach(pixels: _Pixels) -> None:
   _here.pixels = pixels
 
 
-def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]]) -> None:
+def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int) -> None:
+  if number:
+    attempts.silence()  # they all wait for the same bucket
   for name, values in bound.items():
     for parameter, value in values.items():
       gin.bind_parameter(f"{name}.{parameter}", value)

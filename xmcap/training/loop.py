@@ -3,14 +3,14 @@
 import contextlib
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gin
 import jax
 
 from xmcap import configuration
-from xmcap.errors import UsageError
+from xmcap.errors import RestartError, UsageError, one_line
 from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
 from xmcap.training.checkpoints.start import Pretrained, starting_state
@@ -173,7 +173,8 @@ def train(
     goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():
-      batch = feed.next(run.step + 1)
+      with _saved_if_it_must_restart(run):
+        batch = feed.next(run.step + 1)
       with progress.step(batch, feed.seconds_waited), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, batch)
       run.step += 1
@@ -200,3 +201,21 @@ def train(
     run.message = f"stopped by {stop.name} at step {run.step} of {total_steps}, everything is saved"
   say(f"{run.message}; checkpoints in {checkpoints.directory}")
   return run
+
+
+@contextlib.contextmanager
+def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
+  """Saves the state before a RestartError, such as of a bucket that does not answer, ends the run.
+
+  Only if there is one process: the others may be in a step, and do not save.
+  """
+  try:
+    yield
+  except RestartError as error:
+    if jax.process_count() == 1:
+      try:
+        run.checkpoints.save(run.step, run.state)
+        run.checkpoints.wait()
+      except Exception as failure:  # where the checkpoints go may not answer either
+        run.say(f"step {run.step} was not saved: {one_line(failure)}")
+    raise error
