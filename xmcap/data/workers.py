@@ -276,7 +276,7 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   if not workers or seconds <= 0:
     return 0.0
   # Small batches, so that the time limit is met, with some images for each worker.
-  at_once = min(8 * workers, rows)
+  at_once = min(8 * workers * stream.lanes, rows)
   trial = stream.resized(at_once)
   trial.maker = trial.maker.uncounted()
   trial.begin()
