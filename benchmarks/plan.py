@@ -46,7 +46,7 @@ def planned(model: str, *options: str) -> Any:
 def captions_per_image() -> None:
   """K = 1 and K = 8 of BB on the mesh of the model file."""
   rows, rates = [], []
-  for options in ((), ("--gin.CAPTIONS_PER_IMAGE=8", "--gin.ViTConfig.remat=False")):
+  for options in ((), ("--gin.CAPTIONS_PER_IMAGE=8", "--gin.ViTConfig.remat=no")):
     plan = planned("bb", _TOPOLOGY, "--gin.TARGET_LENGTH=32", *options)
     rates.append(plan["estimate"]["captions_per_second"])
     sent = sum(exchange["bytes"] for exchange in plan["exchanges"].values())
