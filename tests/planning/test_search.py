@@ -31,6 +31,7 @@ def _plan(variant: Variant, seconds: float) -> dict:
     "variant": dataclasses.asdict(variant),
     "memory": {"total": 2**30},
     "compile_seconds": 0.0,
+    "estimated_cycles": 9_740_000,
     "estimate": {"step_seconds": seconds},
   }
 
@@ -61,8 +62,11 @@ def test_plan_search_orders_by_speed_and_tries_other_recipes(monkeypatch):
 
 
 def test_plan_search_retries_with_less_memory(monkeypatch):
+  said = []
   seen = _compiler(monkeypatch, lambda variant: variant.microbatches >= 4 and variant.fsdp == 4)
-  plans, refused = search.search(_V4_8)
+  plans, refused = search.search(_V4_8, say=said.append)
+  fits = "image_remat full, t5_remat full, microbatches 4: 1000.0 ms, 9.7 million cycles"
+  assert any(fits in line for line in said)
   variants = [Variant(**plan["variant"]) for plan in plans]
   assert [(variant.fsdp, variant.remat, variant.microbatches) for variant in variants] == [(4, "full", 4)]
   tried = [(variant.remat, variant.microbatches) for variant in seen if variant.fsdp == 4]

@@ -53,7 +53,8 @@ def search(
         continue
       plans.append(plan)
       seconds = plan["estimate"]["step_seconds"]
-      say(f"{words}: {seconds * 1e3:.1f} ms, compiled in {plan['compile_seconds']:.0f} s")
+      cycles = f"{plan['estimated_cycles'] / 1e6:.1f} million cycles"
+      say(f"{words}: {seconds * 1e3:.1f} ms, {cycles}, compiled in {plan['compile_seconds']:.0f} s")
       return number
     if does_not_fit is not None:
       refused.append(does_not_fit)
