@@ -65,7 +65,7 @@ BUDGETS = {
   "papers": 130,
   "reading": 5_220,
   "scoring": 9_610,
-  "models": 2_690,
+  "models": 2_710,
   "data": 5_580,
   "pages": 1_980,
   "human": 4_280,
