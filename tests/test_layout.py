@@ -83,7 +83,7 @@ BUDGETS = {
   "t5x": 430,
   "commands": 4_390,
   "cli": 170,
-  "launch": 1_760,
+  "launch": 1_810,
 }
 """Most lines of Python of each room; of the ground, together. What a feature adds, something else in the room pays for,
 or the commit that raises the number says why."""

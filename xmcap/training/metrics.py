@@ -21,6 +21,8 @@ _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 BESIDE = ("evaluating", "saving", "compiling", "profiling")
 """Activities other than training; their time is left out of the rates."""
 
+_SETTLE_SECONDS = 60.0
+
 
 class Pace:
   """Step times since the last report, and the time spent on other activities."""
@@ -202,11 +204,14 @@ class TrainingProgress:
     An error comes when something waits for a result, which may be steps later. Between two steps, the step is the next
     one, and the question is whether any program ran.
     """
+    end = time.monotonic() + _SETTLE_SECONDS
     while self._done < len(self._pending):
       try:
-        # A step that is not ready may never be: it is not waited for.
-        if not all(value.is_ready() for value in jax.tree.leaves(self._pending[self._done])):
-          break
+        # Steps before the failed one may still run; one that hangs is not waited for.
+        while not all(value.is_ready() for value in jax.tree.leaves(self._pending[self._done])):
+          if time.monotonic() > end:
+            raise TimeoutError
+          time.sleep(0.01)
         jax.block_until_ready(self._pending[self._done])
       except Exception:
         break
