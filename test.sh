@@ -22,12 +22,18 @@ while [ $# -gt 0 ]; do
 done
 prepare_environment "[test,docs,serve,types]" "$latest"
 
-# Only the parity tests against transformers need torch. pip finds a local CPU build if there is one.
+# Only the parity tests against transformers need torch, of which PyTorch's build without CUDA does where pip finds it.
 if ! "$venv/bin/python" -c 'import torch, transformers' 2>/dev/null; then
-  versions=(--constraint requirements.lock)
-  [ -z "$latest" ] || versions=()
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^torch==' requirements.lock)"
-  "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" "${versions[@]}" -e ".[parity]"
+  if [ -n "$latest" ]; then
+    "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" -e ".[parity]"
+  else
+    torch=("$(grep -o '^torch==[^ ]*' requirements.lock)")
+    if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+      --requirement .ci/torch-cpu.lock 2>/dev/null; then
+      torch=(--constraint .ci/torch-cpu.lock "$(grep -o '^torch==[^ ]*' .ci/torch-cpu.lock)")
+    fi
+    install_hashed "${torch[@]}" "$(grep -o '^transformers==[^ ]*' requirements.lock)"
+  fi
   # The package index's torch brings triton; its LLVM and that of jax 0.12 end a process that loads both.
   "$venv/bin/uv" pip uninstall --quiet --python "$venv/bin/python" triton 2>/dev/null || true
 fi

@@ -89,6 +89,15 @@ def protocols() -> str:
   return _table(("`--protocol`", "whose numbers", "words", "pictures", "prints"), rows)
 
 
+def licences() -> str:
+  """The packages whose licence is not permissive."""
+  made = tomllib.loads((ROOT / ".ci/licences.toml").read_text(encoding="utf-8"))
+  return _table(
+    ("package", "licence", "comes with"),
+    [(f"`{name}`", one["licence"], one["for"]) for name, one in sorted(made.items())],
+  )
+
+
 def measured() -> dict[str, str]:
   """The tables that come from benchmarks/results/*.json."""
   costs = runpy.run_path(str(ROOT / "benchmarks/costs.py"))
@@ -107,6 +116,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-  makers = (extras, languages, metrics, protocols, tokenizers)
+  makers = (extras, languages, licences, metrics, protocols, tokenizers)
   made = {maker.__name__: maker() for maker in makers}
   print(json.dumps(made | measured(), ensure_ascii=False))

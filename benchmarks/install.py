@@ -9,6 +9,7 @@ GB of disk. The time depends on the connection: see the CPU seconds too.
 import argparse
 import json
 import pathlib
+import re
 import resource
 import shutil
 import subprocess
@@ -97,6 +98,9 @@ def main() -> None:
     for name in _COPIED:
       copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
       copy(ROOT / name, source / name)
+    # pip takes no folder beside hashes.
+    lock = source / "requirements.lock"
+    lock.write_text(re.sub(r" \\\n +--hash=\S+", "", lock.read_text(encoding="utf-8")), encoding="utf-8")
     for size in sizes:
       venv = work / size
       bare = ["--without-pip"] if arguments.installer == "uv" else []

@@ -177,3 +177,19 @@ print(*sorted({{name.split(".")[0] for name in sys.modules}}), file=sys.stderr)
 ])  # fmt: skip
 def test_command_for_local_files_refuses_a_bucket_address(words, named):
   xmcap(*words).refused(f"{named}: this command reads and writes local files")
+
+
+@pytest.mark.parametrize(
+  "error, message",
+  [
+    (RecursionError("maximum recursion depth exceeded"), "an input is nested too deeply"),
+    (RuntimeError("Could not determine home directory."), "this user has no home folder: set HOME"),
+    (KeyError("getpwuid(): uid not found: 54321"), "this user has no home folder: set HOME"),
+  ],
+)
+def test_what_a_deep_input_or_a_user_without_a_name_raises_is_one_line(monkeypatch, error, message):
+  def fail(*arguments):
+    raise error
+
+  monkeypatch.setattr(cli.base, "overrides", fail)
+  xmcap("doctor").refused(message)

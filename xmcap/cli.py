@@ -37,6 +37,8 @@ _OF_THE_DISK = {
   *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
   *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EMFILE, errno.ENFILE),
 }
+# What `pathlib` and `pwd` raise for a user without an entry in /etc/passwd, as in many containers.
+_NO_HOME = re.compile(r"Could not determine home directory|getpw\w+\(\): \w+ not found")
 _STOPPED = 130  # a shell's exit code for a keyboard interrupt
 _LONGEST_LINE = 4_000  # characters of an error message, which may hold long paths
 
@@ -78,6 +80,12 @@ def main(argv: list[str] | None = None) -> int:
       return 1
     if isinstance(error, FileNotFoundError) and _is_folder_gone():
       _report("the working folder was removed: change to another one (cd), and start again")
+      return UsageError.exit_code
+    if isinstance(error, RecursionError):
+      _report("an input is nested too deeply: mend or remove it")
+      return UsageError.exit_code
+    if _NO_HOME.search(str(error)):
+      _report("this user has no home folder: set HOME to a folder that you may write, and start again")
       return UsageError.exit_code
     failure = extras.explained(error) or refusals.explained(error) or paths.explained(error)
     if failure is None:

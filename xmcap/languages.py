@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
@@ -135,6 +136,7 @@ def get(code: str) -> Language:
   language = LANGUAGES.get(code) or _further(code)
   if language is not None:
     return language
+  code = shown(code, limit=60)
   nearest = canonical(code) or next(iter(difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.6)), None)
   hint = f"; did you mean '{nearest}'?" if nearest else "."
   raise UsageError(
@@ -250,9 +252,13 @@ def script_name(script: str) -> str:
   return langcodes.Language.make(script=script).script_name()
 
 
-@functools.lru_cache(maxsize=4096)
 def _further(tag: str) -> Language | None:
   """Returns a language outside the table; None if `tag` is not a BCP-47 tag in its standard form."""
+  return _of_tag(tag) if _TAG.fullmatch(tag) else None  # so that the cache has no long strings of strangers
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_tag(tag: str) -> Language | None:
   if tag in _ALIASES or tag in LANGUAGES or _standard(tag) != tag or _PRIVATE.fullmatch(tag.split("-")[0]):
     return None
   import langcodes
@@ -297,9 +303,8 @@ def parse(text: str, own: Sequence[str] = ()) -> tuple[str, ...]:
   if text == "trained":
     return tuple(own) or TRAINED
   languages = tuple(get(language.strip()).code for language in text.split(","))
-  repeated = sorted({language for language in languages if languages.count(language) > 1})
-  if repeated:
-    raise UsageError(f"language '{repeated[0]}' is named twice in '{text}': name each once")
+  if repeated := wording.repeated(languages):
+    raise UsageError(f"language '{min(repeated)}' is named twice in '{shown(text)}': name each once")
   return languages
 
 

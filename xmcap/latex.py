@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
@@ -34,8 +35,9 @@ class Style:
 
   def check(self, names: Collection[str]) -> None:
     """Raises UsageError if a column is not among the known ones, or is named twice."""
+    repeated = set(wording.repeated(self.columns))
     for name in self.columns:
-      if name not in names or self.columns.count(name) > 1:
+      if name not in names or name in repeated:
         reason = "is named twice" if name in names else "is no column of the table"
         raise UsageError(f"--columns: '{shown(name)}' {reason}; there are {', '.join(names)}")
 

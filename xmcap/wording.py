@@ -1,10 +1,14 @@
 """Counts, short lists and unknown names, as messages word them."""
 
+import collections
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
+
+T = TypeVar("T", bound=Hashable)
 
 
 def first_few(items: Sequence[str]) -> str:
@@ -15,6 +19,11 @@ def first_few(items: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
   """Returns a count with its noun, such as `1 prediction` or `2,000 predictions`."""
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def repeated(items: Iterable[T]) -> list[T]:
+  """Returns the items that occur more than once, in their order; takes time in proportion to their number."""
+  return [item for item, times in collections.Counter(items).items() if times > 1]
 
 
 def check_counts(number: int, noun: str, expected: int, of: str) -> None:

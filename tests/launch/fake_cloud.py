@@ -57,14 +57,21 @@ esac
 # Makes the virtual environment whose xmcap is the test's.
 _UV = """#!/bin/bash
 case $1 in
-  venv) mkdir -p "${{@: -1}}/bin"; cp {xmcap} "${{@: -1}}/bin/xmcap" ;;
+  --version) echo "uv 0.13.9 (of the test)" ;;
+  venv)
+    mkdir -p "${{@: -1}}/bin"; cp {xmcap} "${{@: -1}}/bin/xmcap"
+    # The xmcap of the test is what it finds installed.
+    printf "#!/bin/bash\nexec {python} \"\$@\"\n" >"${{@: -1}}/bin/python"
+    chmod +x "${{@: -1}}/bin/python"
+    ;;
   pip)
     echo "$* ${{UV_INDEX:-}}" >>{cloud}/uv
     if [[ $* == *--no-deps* ]]; then
       folder=$(dirname "$(dirname "$5")")/lib/python3.12/site-packages/xmcap/launch_scripts
-      mkdir -p "$folder" && cp {lock} "$folder"
+      mkdir -p "$folder" && cp {lock} {pinned} "$folder"
+      echo "${{@: -1}}" >>{cloud}/packages
     else
-      echo "${{@: -2:1}}" >>{cloud}/packages
+      cat "${{@: -1}}" >>{cloud}/requirements
     fi
     ;;
 esac
@@ -102,7 +109,7 @@ class Cloud:
     self.now, self.deleted_at = time.time(), 0.0
     self.set("kind", "tpu-vm")
     values = {"python": sys.executable, "cloud": str(self.folder), "workers": workers}
-    values["lock"] = scripts.folder() / "requirements.lock"
+    values |= {"lock": scripts.folder() / "requirements.lock", "pinned": scripts.folder() / "pinned.py"}
     self.path = path = folder / "path"
     xmcap = stubs.program(path / "xmcap", _XMCAP.format(bucket=str(self.bucket), **values) + body)
     stubs.program(path / "uv", _UV.format(xmcap=xmcap, **values))

@@ -39,9 +39,17 @@ def test_dockerfile_copies_files_read_by_setup_py():
 
 
 def test_dockerfile_versions_are_those_of_requirements_lock():
-  assert "--constraint requirements.lock" in TEXT
+  assert ". .ci/environment.sh" in TEXT and "pip install" not in TEXT
   # The launch scripts' lock is the same file, which travels in the wheel.
   assert (ROOT / "launch/requirements.lock").samefile(ROOT / "requirements.lock")
+
+
+def test_dockerfile_names_its_base_by_digest_and_runs_as_a_user_with_a_home():
+  assert all(
+    re.search(r"@sha256:[0-9a-f]{64}$", base) for base in re.findall("^FROM (.+)$", TEXT, re.MULTILINE)
+  )
+  assert re.findall(r"^USER (.+)$", TEXT, re.MULTILINE)[-1] == "${RUN_AS}" and "ARG RUN_AS=1000" in TEXT
+  assert "--uid 1000 --create-home --home-dir /home/xmcap" in TEXT and "HOME=/home/xmcap" in TEXT
 
 
 def test_dockerfile_extras_exist_in_setup_py():

@@ -43,7 +43,7 @@ def _as_worker(place, call: list[str]) -> None:
 
 
 def test_tpu_vm_quotes_hostile_arguments(place):
-  place.record("gcloud", "xmcap", "uv")
+  place.record("gcloud", "xmcap", "uv", "python3")
   files = "gs://my-bucket/a b'; touch pwned; $(touch pwned)`touch pwned`\"é"
   text = _dry_run(
     *["tpu-vm", "--dry_run", "--unchecked", "--name=bb", *_PLACE, "--accelerator_type=v4-128"],

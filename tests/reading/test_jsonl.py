@@ -73,3 +73,13 @@ def test_failed_write_text_keeps_the_old_file(tmp_path):
 def test_write_text_refuses_a_file_in_place_of_the_folder(tmp_path):
   (tmp_path / "out").write_text("")
   assert "cannot make the folder" in refusal(files.write_text, tmp_path / "out" / "table.csv", "")
+
+
+@pytest.mark.parametrize("nested", ['{"a":' * 100 + "1" + "}" * 100, "[" * 100 + "]" * 100])
+def test_values_nested_deeper_than_100_are_refused_with_their_line(tmp_path, nested):
+  path = tmp_path / "rows.jsonl"
+  path.write_text(f'{{"a": 1}}\n{{"a": "{"[" * 300}"}}\n{{"a": {nested}}}\n')
+  with pytest.raises(
+    UsageError, match=r"rows\.jsonl, line 3: JSON nested deeper than 100; mend or remove it"
+  ):
+    list(jsonl.read(path))

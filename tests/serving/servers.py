@@ -241,3 +241,8 @@ def _serve(delay, options):
 
   where = server.address(bound)
   server.run(app, service, bound, load, lambda: say(f"{where} is open"), lambda: say(f"{where} is ready"))
+
+
+if __name__ == "__main__":
+  # By hand: python -m tests.serving.servers SECONDS OPTIONS, as JSON.
+  _serve(float(sys.argv[1]), json.loads(sys.argv[2]))

@@ -1,5 +1,6 @@
 """The HTTP API of `xmcap serve`: /v1/captions, /v1/model, OpenAPI, metrics, origins and errors."""
 
+import contextlib
 import json
 
 import pytest
@@ -125,11 +126,21 @@ def test_captions_endpoint_streams_a_json_line_per_caption(server):
     ({"seed": "1"}, "seed: only for a search that samples"),
     ({"stream": "1"}, "true or false"),
     ({"url": "http://localhost/a.jpg"}, "unknown parameter 'url'"),
+    ({"languages": ",".join(["en"] * 2500)}, "language 'en' is named twice in 'en,en,"),
+    ({"languages": ",".join(["xx"] * 2500)}, "unknown language 'xx'"),
+    ({"seed": "9" * 5000, "search": "sample"}, "give a number from 0 to 4,294,967,295"),
   ],
 )
 def test_captions_endpoint_refuses_invalid_parameters(server, parameters, words):
   answer = server.ask(servers.picture(), **parameters)
   assert answer.status == 400 and words in answer.error
+
+
+def test_captions_endpoint_refuses_a_parameter_that_is_there_twice(server):
+  with contextlib.closing(server.connect()) as connection:
+    connection.request("POST", "/v1/captions?languages=en&languages=de", servers.picture())
+    answer = servers.Answer(connection.getresponse())
+  assert answer.status == 400 and answer.error == "parameter 'languages' is given twice: give it once"
 
 
 def test_captions_endpoint_failed_call_is_500_and_the_next_succeeds(server):

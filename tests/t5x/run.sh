@@ -19,9 +19,10 @@ venv=.venv-t5x
 wanted=$(cat setup.py requirements.lock "$0" | sha256sum)
 if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
   "${PYTHON:-python3}" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv
+  . .ci/environment.sh
+  install_uv
   # t5x needs pkg_resources, which the locked setuptools lacks.
-  grep -v '^setuptools==' requirements.lock >"$venv/constraints.txt"
+  sed '/^setuptools==/,/[^\\]$/d' requirements.lock >"$venv/constraints.txt"
   "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --constraint "$venv/constraints.txt" -e ".[test]" \
     "setuptools<81" cached_property fiddle grain portpicker tensorboard
   # What t5x imports for the Amos optimizer alone; the released jestimator does not import with today's jax.

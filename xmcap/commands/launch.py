@@ -5,6 +5,7 @@ import re
 import sys
 from typing import Any
 
+from xmcap import wording
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, options, slurm, tpu_vm, xpk
@@ -93,9 +94,8 @@ def _command(arguments) -> list[str]:
       f"xmcap launch: {reason}: give one of {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
     )
   variables = [text.partition("=")[0] for text in (*arguments.env, *getattr(arguments, "secret", ()))]
-  for name in variables:
-    if variables.count(name) > 1:
-      raise UsageError(f"the variable {ascii(name)} is given twice by --env or --secret; give it once")
+  if repeated := wording.repeated(variables):
+    raise UsageError(f"the variable {ascii(repeated[0])} is given twice by --env or --secret; give it once")
   return words
 
 

@@ -125,7 +125,9 @@ def _pool(path: str):
     return embedding_files.read(path)
   stored = features.read(path)
   # COCO-CN's annotation system takes the number in a sentence's id as that of its line, from 0.
-  places = {int(match[0]): row for row, key in enumerate(stored.keys) if (match := re.search("[0-9]+$", key))}
+  places = {
+    int(match[0]): row for row, key in enumerate(stored.keys) if (match := re.search("[0-9]{1,18}$", key))
+  }
   if sorted(places) != list(range(len(stored.keys))):
     raise UsageError(
       f"{path}: its ids do not number the sentences from 0, as sent0, sent1, ...; give the embeddings as .npy in the "

@@ -19,6 +19,7 @@ import numpy as np
 import sentencepiece
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import addresses, files, paths
@@ -307,8 +308,9 @@ def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
       "`xmcap data vocabulary` and of a pretrained captioner its ViT alone: --gin.PRETRAINED=\"[('FOLDER', 'vit')]\""
     )
   prompts = [tuple(vocabulary.prompt(language)) for language in languages]
+  repeated = wording.repeated(prompts)
   for language, prompt in zip(languages, prompts, strict=True):
-    if not prompt or UNK_ID in prompt or prompts.count(prompt) > 1:
+    if not prompt or UNK_ID in prompt or prompt in repeated:
       raise UsageError(
         f"{vocabulary.path}: the prompt of '{language}' is unknown, or the same as another language's: give another "
         "vocabulary"

@@ -10,6 +10,11 @@ from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MOST_NESTED = 100
+"""How deep values may nest; what reads them calls itself for each level."""
+
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _FILLED = re.compile(rb"\S[^\n]*")
 
@@ -38,6 +43,8 @@ def parse(raw: bytes, where: str, constants: bool = False) -> Any:
     raise UsageError(
       f"{where}: JSON that cannot be read (nested too deeply, or a number too long); mend or remove it"
     ) from error
+  if is_deep(raw):
+    raise UsageError(f"{where}: JSON nested deeper than {MOST_NESTED}; mend or remove it")
   return value
 
 
@@ -60,7 +67,7 @@ def parse_lines(block: bytes, where: str, before: int) -> Iterator[tuple[int, di
   except UnicodeDecodeError:
     text = ""
   number, start = before, 0
-  if text and not ("\\" in text and _SURROGATE.search(text)):
+  if text and not ("\\" in text and _SURROGATE.search(text)) and not _may_be_deep(block):
     # One decoder call per line on the whole text. A line that is not exactly one object, and all lines after it,
     # are left to the careful loop below, which words the errors.
     while start < len(text):
@@ -90,6 +97,21 @@ def filled_lines(block: bytes, before: int) -> Iterator[tuple[int, bytes]]:
     number += block.count(b"\n", counted, match.start())
     counted = match.start()
     yield number, block[block.rfind(b"\n", 0, counted) + 1 : match.end()]
+
+
+def is_deep(raw: bytes) -> bool:
+  """Whether JSON nests deeper than MOST_NESTED."""
+  return _may_be_deep(raw) and _may_be_deep(_TEXT.sub(b"", raw))
+
+
+def _may_be_deep(raw: bytes) -> bool:
+  """Whether it does, if brackets in texts count, and those of all lines together."""
+  brackets = raw.translate(None, _NO_BRACKETS)
+  for removed in range(MOST_NESTED + 1):
+    if removed + len(brackets) <= MOST_NESTED:
+      return False
+    brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+  return True
 
 
 def decode(raw: bytes, where: str) -> str:

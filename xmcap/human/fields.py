@@ -133,10 +133,11 @@ def read_csv(
     rows = tables.cells(source)
     _, header = next(rows, (1, []))
     columns = [column.strip() for column in header]
-    for name in dict.fromkeys([*required, *columns]):
-      if columns.count(name) != 1:
+    numbers = collections.Counter(columns)
+    for name in [*required, *columns]:
+      if numbers[name] != 1:
         raise UsageError(
-          f"{path}, line 1: {columns.count(name)} columns are named '{shown(name)}'; the header needs exactly one each "
+          f"{path}, line 1: {numbers[name]} columns are named '{shown(name)}'; the header needs exactly one each "
           f"of {', '.join(required)}"
         )
     return columns, [(number, dict(zip(columns, cells, strict=True))) for number, cells in rows]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from xmcap import digests
 from xmcap.errors import UsageError
 from xmcap.ranked import prompts
+from xmcap.reading import literals
 from xmcap.reading.inputs import Input
 
 NAMES = 1_000
@@ -29,9 +30,13 @@ def read(path: str | os.PathLike) -> English:
   """Reads the two lists, whatever they are called; UsageError if there is not exactly one of each."""
   with Input(path) as source:
     text = source.text()
+  if len(text) > literals.MOST_PYTHON:
+    raise UsageError(
+      f"{path}: {len(text):,} characters of Python; give benchmark/data/babel_imagenet.py of Babel-ImageNet"
+    )
   try:
     body = ast.parse(text).body
-  except (SyntaxError, ValueError, RecursionError):
+  except (SyntaxError, ValueError, RecursionError, MemoryError):
     raise UsageError(f"{path}: not Python; give benchmark/data/babel_imagenet.py of Babel-ImageNet") from None
   lists = [
     texts for statement in body if isinstance(statement, ast.Assign) and (texts := _texts(statement.value))

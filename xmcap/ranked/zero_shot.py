@@ -261,9 +261,8 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
       raise UsageError(f"{where}: index {index} is out of range; classes are counted from 0")
     if not name.strip():
       raise UsageError(f"{where}: the label of class {index} is empty; leave the class out")
-  if len(set(indices)) < len(indices):
-    repeated = next(index for index in indices if indices.count(index) > 1)
-    raise UsageError(f"{where}: index {repeated} is repeated; give each class once")
+  if repeated := wording.repeated(indices):
+    raise UsageError(f"{where}: index {repeated[0]} is repeated; give each class once")
   if list(indices) != sorted(indices):
     raise UsageError(f"{where}: indices are not ascending; sort them and their embeddings")
   return Labels(np.array(indices, np.int64), tuple(names))

@@ -42,7 +42,7 @@ FIELDS = OF_KEYS | {*LANGUAGES, *LISTS, LINE_KEY, "caption"}
 
 _PREFIX = re.compile(
   r"^(captions?|caps?|texts?|sentences?|descriptions?)[ _:/.-]+"
-  r"|[ _:/.-]+(captions?|caps?|texts?|sentences?|descriptions?)$",
+  r"|(?<![ _:/.-])[ _:/.-]++(captions?|caps?|texts?|sentences?|descriptions?)$",
   re.IGNORECASE,
 )
 NUMBERED = re.compile(r"(captions?|caps?|references?|refs?|sentences?|comments?)[\s_.-]*\d+", re.IGNORECASE)

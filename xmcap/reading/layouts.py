@@ -4,15 +4,14 @@ Release: one line per image with `image/key`, `image/locale` (optional) and, for
 list `caption`, and the list `caption/tokenized` with the same captions split into words by the release.
 """
 
-import ast
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.reading import literals
 
 Report = Callable[[str, str, str], object]
 """Called with kind, place and message of a problem in a line; if it returns, that part of the line is skipped."""
@@ -23,7 +22,6 @@ LINE_KEY = "KEY#N"
 _REJECTED = frozenset({"is_rejected", "is_precanned", "rejected", "precanned"})
 """Flags of captions that do not count. VizWiz's API leaves out the first two (vizwiz_api/vizwiz.py)."""
 
-_LONGEST_LIST = 1 << 20
 _WITHOUT_COMMAS = re.compile(r"""['"]\s+['"]""")  # how NumPy prints a list of texts
 _STRINGS = frozenset({str})
 
@@ -112,14 +110,14 @@ def listed(value: Any, where: str) -> Any:
   Other values are returned as they are. UsageError for a list without commas, as NumPy prints it.
   """
   text = value.strip() if isinstance(value, str) and value[:1] == "[" else ""
-  if not text.endswith("]") or len(text) > _LONGEST_LIST:
+  if not text.endswith("]") or len(text) > literals.MOST_PYTHON:
     return value
-  for parse in (json.loads, ast.literal_eval):  # literals only: they run no code
+  for parse in (literals.of_json, literals.of_python):
     try:
       captions = texts(parse(text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    except ValueError:
       continue
-    if captions and parse is ast.literal_eval and _WITHOUT_COMMAS.search(text):
+    if captions and parse is literals.of_python and _WITHOUT_COMMAS.search(text):
       raise UsageError(
         f"{where}: a list without commas, as NumPy prints it; write it as ['a dog', 'the dog']"
       )

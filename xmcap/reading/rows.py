@@ -13,10 +13,10 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from xmcap import extras, languages
-from xmcap.errors import UsageError, one_line
+from xmcap import languages
+from xmcap.errors import UsageError
 from xmcap.files import strict_json
-from xmcap.reading import arrow_files, columns, documents, layouts, tables
+from xmcap.reading import arrow_files, columns, documents, layouts, tables, workbooks
 from xmcap.reading.inputs import MAX_UNPACKED, Input
 from xmcap.terminal import shown
 
@@ -213,20 +213,8 @@ def _of_columnar(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]
 
 
 def _of_workbook(path: str | os.PathLike, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-  try:
-    import python_calamine
-  except ImportError:
-    raise UsageError(
-      f"{path}: workbooks need python-calamine: save the sheet as CSV UTF-8, or {extras.install('xlsx')}"
-    ) from None
-  try:
-    book = python_calamine.load_workbook(os.fspath(path))
-    sheet = book.get_sheet_by_index(0).to_python(skip_empty_area=False)
-  except (python_calamine.CalamineError, OSError, ValueError) as error:
-    raise UsageError(f"{path}: cannot be read ({one_line(error)}); save the sheet as CSV UTF-8") from None
-  if len(book.sheet_names) > 1:
-    notes.append(f"the sheet '{shown(book.sheet_names[0])}', the first of {len(book.sheet_names)}")
-  headings = _headings([str(cell) for cell in sheet[0]] if sheet else [], f"{path}, row 1")
-  for number, cells in enumerate(sheet[1:], 2):
-    if any(cell != "" for cell in cells):
-      yield number, _row(headings, cells, f"{path}, row {number}")
+  sheet = workbooks.rows(path, notes)
+  first, header = next(sheet, (1, []))
+  headings = _headings(list(map(str, header)), f"{path}, row {first}")
+  for number, cells in sheet:
+    yield number, _row(headings, cells, f"{path}, row {number}")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Say
@@ -150,7 +151,6 @@ def _scores(names: list[Any], scores: list[Any] | None, where: str) -> dict[str,
     is_finite = isinstance(score, int | float) and not isinstance(score, bool)
     if not is_finite or not -_LARGEST <= score <= _LARGEST:
       raise UsageError(f"{where}: the score of '{shown(name)}' is no finite number; mend it")
-  if len(set(names)) < len(names):
-    repeated = next(name for name in names if names.count(name) > 1)
-    raise UsageError(f"{where}: the tag '{shown(repeated)}' is given twice; keep one")
+  if repeated := wording.repeated(names):
+    raise UsageError(f"{where}: the tag '{shown(repeated[0])}' is given twice; keep one")
   return dict(zip(names, map(float, scores), strict=True))

@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from xmcap import wording
 from xmcap.pages.report import elements
 from xmcap.progress import Say
 from xmcap.reading import image_formats
@@ -158,6 +159,9 @@ class _Captions:
     if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
       raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
     query = dict(request.query_params)
+    if len(query) < len(request.query_params.multi_items()):
+      twice = wording.repeated(name for name, _ in request.query_params.multi_items())
+      raise Refused(400, f"parameter {twice[0][:40]!r} is given twice: give it once")
     if unknown := sorted(set(query) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
     model = self._service.model

@@ -1,9 +1,7 @@
 """What the values of a column are: words, or addresses, numbers, identifiers, names of files and the like."""
 
-import ast
 import collections
 import dataclasses
-import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -12,7 +10,7 @@ from typing import Any
 from xmcap import languages
 from xmcap.corpora.folder import split_choice
 from xmcap.errors import UsageError
-from xmcap.reading import archives, columns, image_formats, layouts
+from xmcap.reading import archives, columns, image_formats, layouts, literals
 
 WORDS = "words"
 LOST = "question marks"
@@ -40,7 +38,6 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u
 _MOST_TOKENS = 20  # of a text are looked at
 _LONGEST_WORD = 30
 _OF_A_TEXT = 400  # characters that are looked at
-_LONGEST_CELL = 1 << 20
 _IN_A_LIST = 5  # texts of a list that are looked at
 
 
@@ -247,16 +244,14 @@ def unpacked(cell: Any) -> Any:
   if (texts := layouts.listed(cell, "")) is not cell:
     return texts
   text = cell.strip()
-  if text[-1] not in "]}" or len(text) > _LONGEST_CELL:
+  if text[-1] not in "]}" or len(text) > literals.MOST_PYTHON:
     return cell
-  for parse in (json.loads, ast.literal_eval):  # literals only: they run no code
-    try:
-      value = parse(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-      continue
-    is_useful = value == [] or are_pairs(value)
-    return value if is_useful or isinstance(value[0] if isinstance(value, list) else value, Mapping) else cell
-  return cell
+  try:
+    value = literals.parse(text)
+  except ValueError:
+    return cell
+  is_useful = value == [] or are_pairs(value)
+  return value if is_useful or isinstance(value[0] if isinstance(value, list) else value, Mapping) else cell
 
 
 def is_embedded(value: Any) -> bool:

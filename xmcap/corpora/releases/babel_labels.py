@@ -71,25 +71,29 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Babe
   UsageError if there are no English senses of the classes.
   """
   place = {wnid[1:]: index for index, wnid in enumerate(wnids)}
-  by_language: dict[str, list[list[Sense]]] = {}
+  by_language: dict[str, dict[int, list[Sense]]] = {}  # languages of one class take little
   for sense in senses:
     index = place.get(_offset(sense.synset))
     if index is not None:
-      by_language.setdefault(sense.language.upper(), [[] for _ in wnids])[index].append(sense)
+      by_language.setdefault(sense.language.upper(), {}).setdefault(index, []).append(sense)
   if _ENGLISH not in by_language:
     raise UsageError("there are no English senses of these classes, which are needed as the filter: add them")
-  english = {sense.lemma.lower() for of_class in by_language[_ENGLISH] for sense in of_class} | _ACCENTED
+  english = {
+    sense.lemma.lower() for of_class in by_language[_ENGLISH].values() for sense in of_class
+  } | _ACCENTED
   labels: dict[str, list[list]] = {}
   counts: dict[str, tuple[int, ...]] = {}
-  for language, classes in by_language.items():
+  for language, by_class in by_language.items():
+    indices = sorted(by_class)
+    classes = [by_class[index] for index in indices]
     own = classes
     if language != _ENGLISH:
       own = [[sense for sense in of_class if sense.lemma.lower() not in english] for of_class in classes]
     human = [[sense for sense in of_class if not sense.machine_translated] for of_class in own]
     counts[language] = tuple(sum(map(bool, step)) for step in (classes, own, human))
-    indices = [index for index, of_class in enumerate(human) if of_class]
-    if len(indices) >= least:
-      labels[language] = [indices, [_best(human[index]) for index in indices]]
+    if counts[language][-1] >= least:
+      best = {index: _best(of_class) for index, of_class in zip(indices, human, strict=True) if of_class}
+      labels[language] = [list(best), list(best.values())]
   return BabelLabels(labels, counts)
 
 

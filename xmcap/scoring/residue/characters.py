@@ -42,11 +42,9 @@ _QUOTED_BYTES = re.compile(r"\A\s*b(['\"])(.*)\1\s*\Z", re.DOTALL)
 _URL = re.compile(rf"\A[^\s%]*%(?:20|[C-Fc-f]{_HEX}%)\S*\Z")
 _POINT = re.compile(rf"[uU][{{+]?({_HEX}+)|x\{{?({_HEX}+)")
 
-_BEGINS_WORD = re.compile(r"\u2581(?![^<>]*[|\uff5c]>)")  # not within a token of DeepSeek
+_BRACKET = re.compile("[<>]")
 _GLUE = re.compile(r"(?<=\S)@@(?: |\Z)| ?\uffed ?|(?<=[^\W_]) ##(?=[^\W\d_])(?![A-Z])|(?<=\d) ##(?=\d)")
-SUBWORD = re.compile(
-  rf"\S{{0,20}}(?:{_BEGINS_WORD.pattern}|{_GLUE.pattern}|[ĠĊ¡-Ń]|</w>| @[-,.]@ )\S{{0,20}}"
-)
+SUBWORD = re.compile(rf"\S{{0,20}}(?:\u2581|{_GLUE.pattern}|[ĠĊ¡-Ń]|</w>| @[-,.]@ )\S{{0,20}}")
 
 INVISIBLE = re.compile(
   "\x1b\\[[0-9;]*[A-Za-z]|[\x01-\x08\x0e-\x1b\x7f\xad\ufeff]|[\u200b-\u200f\u202a-\u202e\u2060-\u2069]+"
@@ -132,9 +130,19 @@ def without_subwords(caption: str) -> str:
       caption, inside = "".join(pieces), 1
     if mark == "Ġ" and inside:
       return mojibake.decoded(caption.replace("Ġ", " ").replace("Ċ", "\n"), mojibake.BYTE_LEVEL, is_sure=True)
-  caption = _BEGINS_WORD.sub(" ", _GLUE.sub("", re.sub(r" @([-,.])@ ", r"\1", caption)))
+  caption = _begin_words(_GLUE.sub("", re.sub(r" @([-,.])@ ", r"\1", caption)))
   # Without the mark of a space, in languages that have none.
   return mojibake.decoded(caption, mojibake.BYTE_LEVEL) if re.search("[Ģ-Ń]", caption) else caption
+
+
+def _begin_words(caption: str) -> str:
+  """Returns a caption with spaces for U+2581, but not within a token of DeepSeek, which ends in `|>`."""
+  parts, begun = [], 0
+  for end in [*(match.end() for match in _BRACKET.finditer(caption)), len(caption)]:
+    part = caption[begun:end]
+    parts.append(part if part.endswith(("|>", "\uff5c>")) else part.replace("\u2581", " "))
+    begun = end
+  return "".join(parts)
 
 
 def without_invisible(caption: str) -> str:

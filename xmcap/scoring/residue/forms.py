@@ -8,18 +8,17 @@ PaliGemma, Florence-2, Kosmos-2, Molmo, SmolVLM, Idefics, CogVLM, GLM-4.1V, Deep
 Human captions such as "I <3 you", "# 8 of Iowa State" and "1. FC K\u00f6ln" have none of these forms.
 """
 
-import ast
 import bisect
 import dataclasses
 import functools
-import json
 import re
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from xmcap.reading import literals
 from xmcap.scoring.residue import characters, mojibake
+from xmcap.scoring.residue.pairs import Kind, Pairs
 
 LINE_ENDS = ("\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")
 """Characters that end a line."""
@@ -64,10 +63,11 @@ _TURN = r"(?:<\|im_start\|>|<start_of_turn>|<\|start_header_id\|>|<\|start\|>|<\
 _ROLE_END = r"[ \t]*(?:<\|end_header_id\|>|(?=<\|)|\n|\Z)"
 _ASSISTANT = re.compile(rf"{_TURN}(?:assistant|model){_ROLE_END}|<\|assistant\|>")
 # A prompt that is repeated before the answer, or a turn that the model invents after it.
-_OTHER_TURN = re.compile(
-  rf"(?:{_TURN}(?:user|system){_ROLE_END}|<\|(?:user|system)\|>)(?:(?!{_TURN}|<\|assistant\|>).)*|"
-  r"<<SYS>>.*?<</SYS>>|\[INST\].*?\[/INST\]",
-  re.DOTALL,
+_OTHER_TURN = Pairs(
+  Kind(rf"{_TURN}(?:user|system){_ROLE_END}|<\|(?:user|system)\|>", rf"(?={_TURN}|<\|assistant\|>)|\Z"),
+  Kind("<<SYS>>", "<</SYS>>"),
+  Kind(r"\[INST\]", r"\[/INST\]"),
+  flags=re.DOTALL,
 )
 _CHANNEL_NAME = re.compile(r"<\|channel\|>\s*final\s*(?=<\|message\|>)")
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+", re.IGNORECASE)
@@ -83,16 +83,22 @@ _BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}?", re.DOTALL)
 _COMMAND = re.compile(r"\\(?:text\w*|math\w+|emph|underline)\s*\{([^{}]*)\}")
 _FORMULA = re.compile(r"\\[()\[\]]|\$\$")
 
+
+def _around(mark: str) -> Kind:
+  """Returns the kind of a mark that touches what is between on both sides."""
+  return Kind(rf"{mark}(?=\S)", rf"(?<=\S){mark}", 1)
+
+
 _FENCE = re.compile(r"```(?:[\w+-]*[ \t]*\n)?")
 _MARKDOWN = (
   (re.compile(r"!?\[([^\[\]\n]+)\]\([^()\s]+\)"), r"\1"),
   (re.compile(r"^[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$", _MULTILINE), ""),
-  (re.compile(r"(\*{2,3})(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+  (Pairs(_around(r"\*{3}"), _around(r"\*{2}")), r"\1"),
   (re.compile(r"^\*\*(?=\S)|(?<=\S)\*\*$"), ""),  # of a pair that was cut
-  (re.compile(r"(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)"), r"\1"),
+  (Pairs(Kind(r"(?<!\w)__(?=\S)", r"(?<=\S)__(?!\w)", 1)), r"\1"),
   (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]*?[^\s*])\*(?![\w*])"), r"\1"),
   (re.compile(r"(?<!\w)_(?=\w)([^_\n]*[^\W_])_(?!\w)"), r"\1"),
-  (re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"), r"\1"),
+  (Pairs(_around("~~")), r"\1"),
   (re.compile(r"(?<!`)`([^`\n]+)`(?!`)"), r"\1"),
   (re.compile(r"^[ \t]*#{1,6}[ \t]+(?=\D)", _MULTILINE), ""),
   (re.compile(r"^[ \t]*>[ \t]+(?=\S)", _MULTILINE), ""),
@@ -106,7 +112,7 @@ _ANY_MARKDOWN = re.compile(
 # The member of an object that is the caption; otherwise its first string.
 _CAPTIONS = ("caption", "description", "answer", "text", "response", "output", "content", "label")
 _JSON = re.compile(r"""(?:\A|(?<=[\s:`]))(?:\{\s*["']|\[\s*["'{])""")
-_CUT_JSON = re.compile(r"""[\[{\s]*"\w+"\s*:\s*[\[\s]*"((?:[^"\\]|\\.)*)\\?\Z""", re.DOTALL)
+_CUT_JSON = re.compile(r"""[\[{\s]*"\w+"\s*:[\[\s]*"((?:[^"\\]|\\.)*)\\?\Z""", re.DOTALL)
 _LONGEST_JSON = 100_000
 
 
@@ -230,23 +236,14 @@ def _without_json(caption: str) -> str:
   if not start or len(caption) > _LONGEST_JSON:
     return caption
   text = caption[start.start() :].strip().removesuffix("```").strip()
-  unwrapped = _caption_in(_value(text))
+  try:
+    unwrapped = _caption_in(literals.parse(text))
+  except ValueError:
+    unwrapped = None
   if unwrapped is None and (cut := _CUT_JSON.match(text)):
     unwrapped = cut.group(1)
   # What broke inside the JSON waited until it was read.
   return caption if unwrapped is None else characters.without_entities(characters.without_escapes(unwrapped))
-
-
-def _value(text: str) -> object:
-  """Returns the value of JSON, or of a Python literal; None if it is neither."""
-  with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of a literal with escapes that Python does not know
-    for parse in (json.loads, ast.literal_eval):
-      try:
-        return parse(text)
-      except (ValueError, SyntaxError, RecursionError, MemoryError):
-        continue
-  return None
 
 
 def _caption_in(value: object) -> str | None:

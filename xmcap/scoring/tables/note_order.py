@@ -25,7 +25,7 @@ _RECOGNISED = re.compile(
   r"given in the order|of the split|scores about as high"
 )
 _COMPILED = tuple(re.compile(level) for level in _LEVELS)
-_COUNTS = re.compile(r"(\d[\d,]*) of (\d[\d,]*) captions")
+_COUNTS = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+) captions")
 _QUOTED = re.compile(r"'[^']*'")
 
 
