@@ -204,20 +204,36 @@ def test_a_damaged_record_counts_as_none(tmp_path, fail, text, caplog):
   assert json.loads((tmp_path / device_faults.FILE).read_text())["step"] == 10
 
 
-def test_the_record_of_another_host_is_not_removed(tmp_path):
+@pytest.mark.parametrize("in_bucket", [False, True])
+def test_the_record_of_another_host_is_not_removed(tmp_path, request, in_bucket):
   class Progress:
     done = 0
 
     def undone(self):
       return 5, True
 
-  file = tmp_path / device_faults.FILE
-  first, other = (device_faults.DeviceFaults(tmp_path, Progress()) for _ in range(2))
-  for each in (first, other):  # both fail in the same start: neither is a second failure
+  def start():
+    return device_faults.DeviceFaults("gs://bucket/runs/toy" if in_bucket else tmp_path, Progress())
+
+  folder = request.getfixturevalue("store").folder / "runs/toy" if in_bucket else tmp_path
+  file = folder / device_faults.FILE
+  for each in [start(), start()]:  # both fail in the same start: neither is a second failure
     with pytest.raises(RestartError), each:
       raise error(HALTED)
-  again = device_faults.DeviceFaults(tmp_path, Progress())
-  file.write_text(file.read_text().replace('"step": 5', '"step": 6'))
+  assert [path.name for path in folder.iterdir()] == [file.name]
+  last, again = start(), start()
+  with pytest.raises(XmcapError, match="^step 5: .* too, at"), last:
+    raise error(HALTED)
+  record = file.read_text()
+  file.write_text(record.replace('"step": 5', '"step": 6'))
   Progress.done = 5
   again.check()
-  assert json.loads(file.read_text())["step"] == 6
+  assert '"step": 6' in file.read_text()
+  file.write_text(record)
+  Progress.done = 4
+  later = start()
+  later.check()
+  assert file.exists()
+  Progress.done = 5
+  later.check()
+  assert not file.exists()

@@ -245,7 +245,7 @@ def _joined(
       hosts.heartbeat.tell_failure(XmcapError.exit_code, _one_line(f"{type(error).__name__}: {error}"))
       os._exit(XmcapError.exit_code)
     # Gin adds the chain of callers after the first line of an error.
-    line = _one_line(str(failure).split("\n  In call to configurable")[0])
+    line = _one_line(str(failure).split("\n  In call to configurable")[0], limit=1000)
     hosts.heartbeat.tell_failure(failure.exit_code, line)
     if failure is error:
       raise
@@ -287,5 +287,5 @@ def _host_name() -> str:
   return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def _one_line(text: str) -> str:
-  return terminal.shown(" ".join(text.split()), limit=240)
+def _one_line(text: str, limit: int = 240) -> str:
+  return terminal.shown(" ".join(text.split()), limit)
