@@ -11,12 +11,24 @@ from xmcap.data.order import Order
 SIDE, VOCABULARY = 16, 64
 
 
+class _Numbers:
+  """The source: numbers in place of records."""
+
+  is_remote = False
+
+  def __init__(self, count):
+    self._count = count
+
+  def __len__(self):
+    return self._count
+
+
 class _Made(ImageStream):
   """So many pictures, whose rows a function makes from their numbers."""
 
   def __init__(self, count, batch):
     super().__init__("made up", batch_size=batch, image_size=SIDE)
-    self._open(range(count), Order(0, [count]))
+    self._open(_Numbers(count), Order(0, [count]))
     self.reader = self._read
 
   def _read(self, pixels, positions, counted, places):
