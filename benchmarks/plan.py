@@ -1,6 +1,6 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image decode node]     (default: all; each takes minutes)
+usage: python benchmarks/plan.py [--tables captions_per_image remat decode node]     (default: all; each takes minutes)
 `node` needs the extra cuda.
 """
 
@@ -46,7 +46,7 @@ def planned(model: str, *options: str) -> Any:
 def captions_per_image() -> None:
   """K = 1 and K = 8 of BB on the mesh of the model file."""
   rows, rates = [], []
-  for options in ((), ("--gin.CAPTIONS_PER_IMAGE=8", "--gin.ViTConfig.remat=False")):
+  for options in ((), ("--gin.CAPTIONS_PER_IMAGE=8", "--gin.ViTConfig.remat=no")):
     plan = planned("bb", _TOPOLOGY, "--gin.TARGET_LENGTH=32", *options)
     rates.append(plan["estimate"]["captions_per_second"])
     sent = sum(exchange["bytes"] for exchange in plan["exchanges"].values())
@@ -68,6 +68,32 @@ def captions_per_image() -> None:
       _ESTIMATE
       + " Targets of 32 tokens. Captions per second are with all communication hidden."
     ],
+  )  # fmt: skip
+
+
+def remat() -> None:
+  """Bg and Lg with each policy of the ViT that fits, on the mesh of the model file."""
+  rows = []
+  for model in ("bg", "lg"):
+    for policy in ("dots", "full"):
+      plan = planned(
+        model, _TOPOLOGY, "--gin.TARGET_LENGTH=32", f"--gin.ViTConfig.remat={policy}", "--gin.ViTConfig.scan=True",
+        "--gin.T5Config.scan=True",
+      )  # fmt: skip
+      rows.append((
+        model, policy, _gib(plan["memory"]["total"]), f"{plan['estimated_cycles'] / 1e6:.1f}",
+        _ms(plan["estimate"]["step_seconds"]), _ms(plan["estimate"]["exposed_seconds"]),
+        f"{plan['estimate']['captions_per_second']:,.0f}", plan["estimate"]["bound"],
+      ))  # fmt: skip
+  report.write(
+    "plan_remat",
+    "Rematerialisation of Bg and Lg on 64 v4 chips",
+    rows,
+    columns=(
+      "", "ViTConfig.remat", "GiB", "million cycles", "ms", "ms, communication exposed", "captions per second",
+      "bottleneck",
+    ),
+    notes=[f"{_ESTIMATE} K = 1, targets of 32 tokens, scanned layers. Nothing of the T5 is recomputed."],
   )  # fmt: skip
 
 
@@ -134,7 +160,7 @@ def _ms(seconds: float) -> str:
   return f"{seconds * 1e3:.1f}"
 
 
-_TABLES = {"captions_per_image": captions_per_image, "decode": decode, "node": node}
+_TABLES = {"captions_per_image": captions_per_image, "remat": remat, "decode": decode, "node": node}
 
 
 if __name__ == "__main__":

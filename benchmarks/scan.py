@@ -9,6 +9,7 @@ at an eighth of the width, with the same fresh parameters.
 import argparse
 import dataclasses
 import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,9 +24,9 @@ from xmcap.training.step import create_state, make_train_step
 
 _VARIANTS = {
   "without scan": {},
-  "remat": {"remat": True},
+  "remat": {"remat": "full"},
   "scan": {"scan": True},
-  "scan + remat": {"scan": True, "remat": True},
+  "scan + remat": {"scan": True, "remat": "full"},
 }
 _STEPS = 5
 
@@ -65,7 +66,7 @@ def main() -> None:
   )
 
 
-def _objective(vit: ViTConfig, t5: T5Config, changes: dict[str, bool]) -> CaptionObjective:
+def _objective(vit: ViTConfig, t5: T5Config, changes: dict[str, Any]) -> CaptionObjective:
   return CaptionObjective(dataclasses.replace(vit, **changes), dataclasses.replace(t5, **changes))
 
 

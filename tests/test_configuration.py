@@ -120,6 +120,8 @@ def cleared():
       "CaptionStream.target_lengths = (16, 'x'): give collections.abc.Sequence[int]",
     ),
     ("CaptionStream.workers=1.5", "CaptionStream.workers = 1.5: give int | None"),
+    ("ViTConfig.remat=True", "ViTConfig.remat = True: give 'full'"),
+    ("T5Config.remat=False", "T5Config.remat = False: give 'no'"),
     ("CaptionStream.mixture=3", "CaptionStream.mixture = 3: give str"),
     ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': give int"),
   ],
@@ -147,7 +149,7 @@ def test_explain_names_modules_and_the_defaults_that_matter(capsys):
   text = capsys.readouterr().out
   assert "import xmcap.training.loop\n" in text and " as xmcap" not in text
   said = [line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line]
-  for line in ("Partitioning.model = 1", "T5Config.remat = False", "ViTConfig.dtype = 'auto'",
+  for line in ("Partitioning.model = 1", "T5Config.remat = 'no'", "ViTConfig.dtype = 'auto'",
                "Predictor.search = Greedy()", "train.seed = 0"):  # fmt: skip
     assert line in said
   assert not [

@@ -17,6 +17,8 @@ from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 _MACRO = "gin.macro"
+_BY_POLICY = {("remat", True): "'full'", ("remat", False): "'no'"}
+"""(Parameter, value that does not fit) -> the value that means it."""
 
 
 def check() -> None:
@@ -34,8 +36,9 @@ def check() -> None:
       if name in hints and not _fits(value, hints[name]):
         short = f"{selector.rsplit('.', 1)[-1]}.{name}"
         by = f" (from {macro})" if macro else ""
+        known = _BY_POLICY.get((name, value)) if isinstance(value, bool) else None
         raise UsageError(
-          f"{short} = {shown(repr(value), 60)}{by}: give {inspect.formatannotation(hints[name])}"
+          f"{short} = {shown(repr(value), 60)}{by}: give {known or inspect.formatannotation(hints[name])}"
         )
 
 

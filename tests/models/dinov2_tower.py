@@ -32,7 +32,7 @@ class Dinov2Config:
   dropout_rate: limits.Rate = 0.0
   activation: str = "gelu"
   norm_epsilon: limits.Epsilon = 1e-6
-  remat: bool = False
+  remat: str = "no"
   scan: bool = False
   dtype: str = "auto"
 

@@ -77,10 +77,11 @@ def test_each_pool_puts_its_vectors_before_the_prompt(vit_config, t5_config, bat
 # By default `test_stacking.py` trains with it, in scanned layers.
 @pytest.mark.full
 @pytest.mark.slow
+@pytest.mark.parametrize("remat", ["dots", "full"])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_remat_changes_no_value_and_no_parameter_name(captioner, params, batch, deterministic):
+def test_remat_changes_no_value_and_no_parameter_name(captioner, params, batch, deterministic, remat):
   model = Captioner(
-    dataclasses.replace(captioner.vit, remat=True), dataclasses.replace(captioner.t5, remat=True)
+    dataclasses.replace(captioner.vit, remat=remat), dataclasses.replace(captioner.t5, remat=remat)
   )
   run = lambda m: jax.jit(jax.grad(  # noqa: E731
     lambda p: (

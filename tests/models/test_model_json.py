@@ -132,6 +132,8 @@ def test_model_json_keeps_the_corpus_and_lengths_of_gin_files(tmp_path, first):
     ("vit.scan", 1, "vit.scan is 1: give bool"),
     ("vit.pool", {}, "vit.pool is {}: give str"),
     ("vit.pool", "mean\nxmcap: \x1b[31m", "unknown ViTConfig.pool 'mean\\nxmcap: \\x1b[31m'"),
+    ("vit.remat", "all", "unknown ViTConfig.remat 'all': use one of no, dots, full"),
+    ("t5.remat", 1, "t5.remat is 1: give str"),
     ("vit.dtype", "x" * 1000, "unknown dtype 'xxx"),
     ("vit.__class__", 1, "vit.__class__ is not a field"),
     ("vit", [], "vit is not an object"),
@@ -178,6 +180,12 @@ def test_model_json_keeps_the_corpus_and_lengths_of_gin_files(tmp_path, first):
 )  # fmt: skip
 def test_model_json_names_an_invalid_field(path, value, says):
   assert says in refused(changed(path, value))
+
+
+@pytest.mark.parametrize("stored, policy", [(False, "no"), (True, "full"), ("dots", "dots")])
+def test_model_json_with_a_remat_of_true_or_false_is_read(stored, policy):
+  model = model_json.parse(changed("vit.remat", stored), "x")
+  assert model.config("vit").remat == model.parts["vit"]["remat"] == policy
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,30 @@ def test_scan_and_remat_have_the_gradients_of_unrolled_layers(vit_config, t5_con
 
   jax.tree.map(
     lambda mine, other: np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6),
-    gradients(scan=True, remat=True), gradients(),
+    gradients(scan=True, remat="dots"), gradients(),
+  )  # fmt: skip
+
+
+@pytest.mark.parametrize("remat", ["dots", "full"])
+@pytest.mark.parametrize("scan", [False, True])
+def test_each_remat_policy_has_the_loss_and_gradients_of_none(
+  vit_config, t5_config, begun, batch, remat, scan
+):
+  towers = [dataclasses.replace(config, dropout_rate=0.1, scan=scan) for config in (vit_config, t5_config)]
+
+  def gradients(remat):
+    objective = _objective(*towers, remat=remat)
+    loss = lambda params: objective.loss(params, batch, jax.random.key(0), False)[0]  # noqa: E731
+    return jax.jit(jax.value_and_grad(loss))(begun)
+
+  jax.tree.map(
+    lambda mine, other: np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6),
+    gradients(remat), gradients("no"),
   )  # fmt: skip
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("changes", [{"scan": True, "remat": True}, {"scan": True}, {"remat": True}])
+@pytest.mark.parametrize("changes", [{"scan": True, "remat": "full"}, {"scan": True}, {"remat": "full"}])
 def test_scan_and_remat_train_as_unrolled_layers(vit_config, t5_config, begun, batch, unrolled, changes):
   state, losses = _train(_objective(vit_config, t5_config, **changes), begun, batch, 5)
   assert losses[0] != losses[-1]

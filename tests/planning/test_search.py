@@ -31,6 +31,7 @@ def _plan(variant: Variant, seconds: float) -> dict:
     "variant": dataclasses.asdict(variant),
     "memory": {"total": 2**30},
     "compile_seconds": 0.0,
+    "estimated_cycles": 9_740_000,
     "estimate": {"step_seconds": seconds},
   }
 
@@ -61,12 +62,15 @@ def test_plan_search_orders_by_speed_and_tries_other_recipes(monkeypatch):
 
 
 def test_plan_search_retries_with_less_memory(monkeypatch):
+  said = []
   seen = _compiler(monkeypatch, lambda variant: variant.microbatches >= 4 and variant.fsdp == 4)
-  plans, refused = search.search(_V4_8)
+  plans, refused = search.search(_V4_8, say=said.append)
+  fits = "image_remat full, t5_remat full, microbatches 4: 1000.0 ms, 9.7 million cycles"
+  assert any(fits in line for line in said)
   variants = [Variant(**plan["variant"]) for plan in plans]
-  assert [(variant.fsdp, variant.remat, variant.microbatches) for variant in variants] == [(4, "all", 4)]
+  assert [(variant.fsdp, variant.remat, variant.microbatches) for variant in variants] == [(4, "full", 4)]
   tried = [(variant.remat, variant.microbatches) for variant in seen if variant.fsdp == 4]
-  assert tried == [("no", 1), ("vit", 1), ("all", 1), ("all", 2), ("all", 4)]
+  assert tried == [("no", 1), ("vit dots, t5 no", 1), ("dots", 1), ("full", 1), ("full", 2), ("full", 4)]
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
 
 
@@ -81,12 +85,13 @@ def test_plan_search_refuses_a_mesh_with_an_indivisible_batch(monkeypatch):
 
 def test_plan_search_skips_coarser_meshes_that_cannot_fit(monkeypatch):
   seen = _compiler(
-    monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "all")
+    monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "full")
   )
   plans, refused = search.search(_V4_8)
   assert not refused and len(plans) == 5
   tried = [(variant.fsdp, variant.remat) for variant in seen if variant.model == 1]
-  assert tried == [(4, "no"), (4, "vit"), (2, "vit"), (1, "vit"), (1, "all")]
+  vit = "vit dots, t5 no"
+  assert tried == [(4, "no"), (4, vit), (2, vit), (1, vit), (1, "dots"), (1, "full")]
 
 
 def test_plan_search_does_not_split_attention_heads(monkeypatch):
@@ -97,19 +102,19 @@ def test_plan_search_does_not_split_attention_heads(monkeypatch):
 
 
 def test_plan_does_not_fit_error_suggests_a_variant(monkeypatch):
-  _compiler(monkeypatch, lambda variant: variant.remat == "all" and variant.microbatches == 2)
-  variant = Variant(4, 1, 1, 1, 1, "no", False)
+  _compiler(monkeypatch, lambda variant: variant.remat == "full" and variant.microbatches == 2)
+  variant = Variant(4, 1, 1, 1, 1, "no", "no", False)
   error = step_lib.DoesNotFit(variant, 40 * 2**30, 30.75 * 2**30)
   line = str(search.with_way_out(error, _V4_8, lambda line: None))
   assert line.startswith(
     "does not fit: it needs 40.0 GiB per chip, and a program may use 30.75 GiB; it fits (1.0 GiB) with "
   )
-  assert line.endswith("--gin.ViTConfig.remat=True --gin.T5Config.remat=True --gin.train.microbatches=2")
+  assert line.endswith("--gin.ViTConfig.remat=full --gin.T5Config.remat=full --gin.train.microbatches=2")
 
 
 def test_plan_does_not_fit_error_without_a_suggestion(monkeypatch):
   _compiler(monkeypatch, lambda variant: False)
-  error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, "no", False), 40 * 2**30, 30.75 * 2**30)
+  error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, "no", "no", False), 40 * 2**30, 30.75 * 2**30)
   found = search.with_way_out(error, _V4_8, lambda line: None)
   assert isinstance(found, UsageError) and "nor with remat, 8 microbatches" in str(found)
 
@@ -122,9 +127,9 @@ _TOO_LARGE = (
 
 
 def test_plan_explains_out_of_memory_of_the_compiler():
-  error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
+  error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, "no", "no", False), _V4_8)
   assert str(error) == "does not fit: it needs 128.0 GiB per chip, and a program may use 30.75 GiB"
-  other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
+  other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, "no", "no", False), _V4_8)
   assert "the compiler cannot compile this program for v4:2x2x1: INTERNAL: no" in str(other)
 
 

@@ -255,7 +255,7 @@ def captions():
 
   vit = ViTConfig(
     width=16, depth=2, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dropout_rate=0.1,
-    scan=True, remat=True,
+    scan=True, remat="dots",
   )  # fmt: skip
   t5 = T5Config(
     vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=2, num_decoder_layers=2, mlp_dim=32,

@@ -46,6 +46,8 @@ _SEARCHES = {
   "Beam": "xmcap.models.decoding.beam_search:Beam",
   "Sample": "xmcap.models.decoding.search:Sample",
 }
+_REMAT = {True: "full", False: "no"}
+"""The policy for `remat` in a stored file in which it is a boolean."""
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
 
 Fields = Mapping[str, Any]
@@ -241,6 +243,8 @@ def _checked(config: type, values: Fields, where: str, part: str) -> Fields:
   for field in fields:
     if field.default is dataclasses.MISSING and field.name not in values:
       raise UsageError(f"{where}: {part}.{field.name} is missing")
+  if isinstance(remat := values.get("remat"), bool):
+    values = {**values, "remat": _REMAT[remat]}
   try:
     made = _made(config, values)
   except limits.FieldError as error:

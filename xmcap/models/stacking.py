@@ -22,14 +22,23 @@ _ONE = re.compile(rf"(^|.*/){LAYERS}_(\d+)/(.*)")
 _STACKED = re.compile(rf"(^|.*/){LAYERS}/(.*)")
 _Leaf = TypeVar("_Leaf")
 
+REMAT = {
+  "no": None,
+  "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+  "full": jax.checkpoint_policies.nothing_saveable,
+}
+"""Name of a policy -> which activations of a layer are stored for the backward pass; all others are recomputed.
+
+`no` stores all; `dots`, the products with parameters, but not those of attention; `full`, the layer's input alone.
+"""
+
 
 def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
   """Makes a stack of layers as one module, to be stored as the attribute `layers`.
 
   Args:
     layer: made from `config`; called with (x, ..., deterministic), where all but `x` are the same for every layer.
-    config: `scan` compiles one layer for all, which compiles faster and runs slower; `remat` recomputes a layer's
-      activations in the backward pass.
+    config: `scan` compiles one layer for all, which compiles faster and runs slower; `remat` is one of `REMAT`.
     count: number of layers.
 
   Returns:
@@ -42,8 +51,10 @@ def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
       return super().__call__(x, *shared), None
 
   Body.__name__ = Body.__qualname__ = layer.__name__
-  # Common-subexpression elimination cannot merge layers of a loop, so preventing it would only cost time.
-  body: Any = nn.remat(Body, prevent_cse=not config.scan, static_argnums=(last,)) if config.remat else Body
+  body: Any = Body
+  if policy := REMAT[config.remat]:
+    # Common-subexpression elimination cannot merge layers of a loop, so preventing it would only cost time.
+    body = nn.remat(Body, prevent_cse=not config.scan, static_argnums=(last,), policy=policy)
   return partitioning.scan_with_axes(
     body,
     variable_axes={"params": 0},

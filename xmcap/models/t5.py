@@ -53,7 +53,7 @@ class T5Config:
     adapter: language adapter in each encoder layer: `none`; `bottleneck`, two small dense layers after the MLP
       (Pfeiffer et al., 2021); or `lora`, low-rank updates of queries and values (Hu et al., 2022).
     adapter_dim: width of the bottleneck, or the rank.
-    remat: recompute a layer's activations in the backward pass instead of storing them.
+    remat: what the backward pass recomputes instead of storing it: `no`, `dots` or `full` (see `stacking.REMAT`).
     scan: compile one layer for a whole stack (see `stacking`).
     dtype: dtype of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
@@ -76,13 +76,13 @@ class T5Config:
   gated: bool = True
   adapter: str = "none"
   adapter_dim: limits.Width = 48
-  remat: bool = False
+  remat: str = "no"
   scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
     limits.check(self)
-    limits.check_names(self, adapter=ADAPTERS, activation=ACTIVATIONS)
+    limits.check_names(self, adapter=ADAPTERS, activation=ACTIVATIONS, remat=stacking.REMAT)
     if self.relpos_max_distance <= self.relpos_buckets // 2:
       raise UsageError(
         f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"

@@ -51,7 +51,7 @@ class ViTConfig:
     pre_norm: whether there is a norm between the embeddings and the first block (CLIP).
     patch_bias: whether the patch embedding has a bias (CLIP's has none).
     image_mean, image_std: normalization of pixels that are scaled to [0, 1]; the default maps them to [-1, 1].
-    remat: recompute a block's activations in the backward pass instead of storing them.
+    remat: what the backward pass recomputes instead of storing it: `no`, `dots` or `full` (see `stacking.REMAT`).
     scan: compile one block for all (see `stacking`).
     dtype: dtype of the activations: `auto`, `float32`, `bfloat16`.
     attention: `plain`, or `cudnn`, cuDNN's kernel for NVIDIA's GPUs in bfloat16; `auto` is `cudnn` where there is one.
@@ -74,7 +74,7 @@ class ViTConfig:
   patch_bias: bool = True
   image_mean: tuple[_Mean, _Mean, _Mean] = (0.5, 0.5, 0.5)
   image_std: tuple[_Std, _Std, _Std] = (0.5, 0.5, 0.5)
-  remat: bool = False
+  remat: str = "no"
   scan: bool = False
   dtype: str = "auto"
   attention: str = "auto"
@@ -84,7 +84,9 @@ class ViTConfig:
     # Gin passes lists, but the configuration has to be hashable.
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
-    limits.check_names(self, pool=POOLS, activation=ACTIVATIONS, attention=IMPLEMENTATIONS)
+    limits.check_names(
+      self, pool=POOLS, activation=ACTIVATIONS, attention=IMPLEMENTATIONS, remat=stacking.REMAT
+    )
     if self.image_size < self.patch_size:
       raise UsageError(
         f"ViTConfig.image_size {self.image_size} is less than patch_size {self.patch_size}: no patch fits"

@@ -25,7 +25,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
   """
   variant = Variant(**plan["variant"])
   parts = f", in {variant.microbatches} microbatches" if variant.microbatches > 1 else ""
-  remat = f", remat of {variant.remat}" if variant.remat != "no" else ""
+  remat = f", remat {variant.remat}" if variant.remat != "no" else ""
   lines = [
     f"{plan['parameters']:,} parameters on {topology.description}",
     f"{variant.mesh}; {plan['batch_size']:,} captions per step, {variant.captions_per_image} per picture"

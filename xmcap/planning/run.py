@@ -20,22 +20,20 @@ from xmcap.planning.topologies import Topology
 from xmcap.training import run_arguments, sharding
 from xmcap.training.optimizer import Optimizer
 
-_REMAT = {"no": (False, False), IMAGE: (True, False), "t5": (False, True), "all": (True, True)}
-"""Name -> `remat` of the image tower and of the T5."""
 _PARAMETERS = {
   **{axis: (f"Partitioning.{axis}",) for axis in sharding.MESH_AXES},
   "captions_per_image": ("CaptionStream.captions_per_image",),
   "microbatches": ("train.microbatches",),
 }
-"""Field of a `Variant` -> its gin parameters; `remat` and `scan` are of both towers."""
+"""Field of a `Variant` -> its gin parameters, if it is not of a tower."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
   """The settings of a run that a search may change. Except for `captions_per_image`, they do not change the results.
 
-  `remat` says for which models it is set: `no`, `vit`, `t5` or `all`; `scan`, whether it is set for any. The number of
-  captions in a batch does not depend on `captions_per_image`.
+  `image_remat` and `t5_remat` are policies of the image tower and of the T5 (see `stacking.REMAT`); `scan`, whether it
+  is set for any. The number of captions in a batch does not depend on `captions_per_image`.
   """
 
   data: int
@@ -43,12 +41,19 @@ class Variant:
   model: int
   captions_per_image: int
   microbatches: int
-  remat: str
+  image_remat: str
+  t5_remat: str
   scan: bool
 
   @property
   def mesh(self) -> str:
     return f"data {self.data} x fsdp {self.fsdp} x model {self.model}"
+
+  @property
+  def remat(self) -> str:
+    """The policy, or those of both towers if they differ."""
+    same = self.image_remat == self.t5_remat
+    return self.t5_remat if same else f"{IMAGE} {self.image_remat}, t5 {self.t5_remat}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,12 +125,12 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
   sizes = partitioning.sizes(topology.chips, topology.slices)
   mesh = dict(zip(sharding.MESH_AXES, sizes, strict=True))
   partitioning = dataclasses.replace(partitioning, **mesh)
-  remat = option(image_config, "remat"), option(T5Config, "remat")
   variant = Variant(
     **mesh,
     captions_per_image=captions_per_image,
     microbatches=arguments["microbatches"](),
-    remat=next(name for name, both in _REMAT.items() if both == remat),
+    image_remat=option(image_config, "remat"),
+    t5_remat=option(T5Config, "remat"),
     scan=option(image_config, "scan") or option(T5Config, "scan"),
   )
   images = images_of(stream["batch_size"], captions_per_image)
@@ -157,13 +162,14 @@ def images_of(batch_size: int, captions_per_image: int) -> int:
 
 def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
   """Gin bindings, parameter -> value, for fields of a `Variant`."""
-  bound = {}
-  for name, value in changes.items():
-    values = _REMAT[value] if name == "remat" else (value, value)
-    towers = bound_image_config(), T5Config
-    names = _PARAMETERS.get(name) or [f"{config.__name__}.{name}" for config in towers]
-    bound |= zip(names, values, strict=False)
-  return bound
+  image_config, t5_config = bound_image_config().__name__, T5Config.__name__
+  towers = {
+    "image_remat": (f"{image_config}.remat",),
+    "t5_remat": (f"{t5_config}.remat",),
+    "scan": (f"{image_config}.scan", f"{t5_config}.scan"),
+  }
+  names = _PARAMETERS | towers
+  return {parameter: value for name, value in changes.items() for parameter in names[name]}
 
 
 def option(kind: Callable, argument: str) -> Any:

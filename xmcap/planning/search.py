@@ -5,17 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.models.parts import IMAGE
 from xmcap.planning import run as run_lib
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.step import DoesNotFit, plan_step
 from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
 
-_WAYS_TO_FIT = (
-  *({"remat": remat, "microbatches": 1} for remat in ("no", IMAGE, "all")),
-  *({"remat": "all", "microbatches": microbatches} for microbatches in (2, 4, 8)),
-)
+_WAYS_TO_FIT = tuple(
+  {"image_remat": image, "t5_remat": t5, "microbatches": microbatches}
+  for image, t5, microbatches in (
+    ("no", "no", 1), ("dots", "no", 1), ("dots", "dots", 1), ("full", "full", 1),
+    ("full", "full", 2), ("full", "full", 4), ("full", "full", 8),
+  )
+)  # fmt: skip
 """Each takes more time and less memory than the one before."""
 _GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 
@@ -51,7 +53,8 @@ def search(
         continue
       plans.append(plan)
       seconds = plan["estimate"]["step_seconds"]
-      say(f"{words}: {seconds * 1e3:.1f} ms, compiled in {plan['compile_seconds']:.0f} s")
+      cycles = f"{plan['estimated_cycles'] / 1e6:.1f} million cycles"
+      say(f"{words}: {seconds * 1e3:.1f} ms, {cycles}, compiled in {plan['compile_seconds']:.0f} s")
       return number
     if does_not_fit is not None:
       refused.append(does_not_fit)
@@ -81,7 +84,7 @@ def with_way_out(error: DoesNotFit, topology: Topology | GpuNode, say: Callable[
     options = " ".join(f"--gin.{name}={value}" for name, value in bound if defaults.get(name) != value)
     return UsageError(f"{error}; it fits ({plan['memory']['total'] / 2**30:.1f} GiB) with {options}")
   if isinstance(topology, GpuNode):
-    advice = f"nor in {_GPU_MICROBATCHES[-1]} microbatches: reduce the batch, add GPUs, or --gin.ViTConfig.remat=True"
+    advice = f"nor in {_GPU_MICROBATCHES[-1]} microbatches: reduce the batch, add GPUs, or --gin.ViTConfig.remat=full"
   else:
     advice = "nor with remat, 8 microbatches and its state sharded over all chips: use more chips"
   return UsageError(f"{error}; {advice}")

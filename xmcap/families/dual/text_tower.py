@@ -83,14 +83,20 @@ class TextConfig:
   activation: str = "gelu"
   norm_epsilon: limits.Epsilon = 1e-5
   dropout_rate: limits.Rate = 0.0
-  remat: bool = False
+  remat: str = "no"
   scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
     limits.check(self)
     limits.check_names(
-      self, pool=POOLS, positions=POSITIONS, activation=ACTIVATIONS, cleaning=CLEANINGS, adapter=ADAPTERS
+      self,
+      pool=POOLS,
+      positions=POSITIONS,
+      activation=ACTIVATIONS,
+      cleaning=CLEANINGS,
+      adapter=ADAPTERS,
+      remat=stacking.REMAT,
     )
     if self.width % self.num_heads:
       raise UsageError(f"TextConfig.width {self.width} is not divisible by num_heads {self.num_heads}")

@@ -51,7 +51,7 @@ def _countable(objective: Any, remat: bool) -> Any:
   if not isinstance(module, nn.Module):
     return objective
   # cuDNN's attention is one operation, whose products are not seen.
-  settings = {"attention": "plain"} if remat else {"attention": "plain", "remat": False}
+  settings = {"attention": "plain"} if remat else {"attention": "plain", "remat": "no"}
   changed = {}
   for field in dataclasses.fields(module):
     config = getattr(module, field.name)
