@@ -131,7 +131,9 @@ def test_every_lane_names_the_process_that_died(tmp_path):
     "print(*{f'{type(error).__name__}: {error}' for error in died})",
   )
   assert said.splitlines()[0] == "b'xxx'"
-  assert said.splitlines()[-1].startswith("Killed: a worker process was killed (signal 9; out of memory?): use ")
+  assert said.splitlines()[-1].startswith(
+    "Killed: a worker process was killed (signal 9; out of memory?): use "
+  )
 
 
 @sessions.needs_proc
