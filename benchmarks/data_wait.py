@@ -10,23 +10,19 @@ cache, and with a cache of 16 MB, which holds a part of the corpus.
 """
 
 import argparse
-import contextlib
 import itertools
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import common
 import gin
+import photographs
 import report
 
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream
-from xmcap.files import object_store
 from xmcap.files.range_cache import RecordCache
 from xmcap.training import loop
 from xmcap.training.hooks import hooks
@@ -43,7 +39,6 @@ _BB = (
 )
 
 
-_REPOSITORY = pathlib.Path(__file__).parents[1]
 _LATENCY = 0.03  # seconds of a request
 _CACHE = 16_000_000  # bytes
 
@@ -89,20 +84,6 @@ def configure(
   configuration.parse(files, [*options, *bindings])
 
 
-@contextlib.contextmanager
-def _served(folder: pathlib.Path) -> Iterator[None]:
-  """An object store in a process of its own; the variables that lead to it are set."""
-  command = [sys.executable, "-m", "tests.loopback_store", str(folder), f"--latency={_LATENCY}"]
-  with subprocess.Popen(command, cwd=_REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
-    assert process.stdout is not None
-    try:
-      os.environ.update(json.loads(process.stdout.readline()))
-      object_store._backend_of.cache_clear()
-      yield
-    finally:
-      process.terminate()
-
-
 def _bind(name: str, value: str | int) -> None:
   with gin.unlock_config():
     gin.bind_parameter(name, value)
@@ -111,7 +92,7 @@ def _bind(name: str, value: str | int) -> None:
 def write_bucket(corpus: pathlib.Path, local: dict[str, float], steps: int) -> None:
   """Trains from a bucket, with and without a cache, and writes the result beside that of this machine."""
   metrics = {"this machine": local}
-  with tempfile.TemporaryDirectory() as folder, _served(corpus.parent):
+  with tempfile.TemporaryDirectory() as folder, photographs.served(corpus.parent, _LATENCY):
     _bind("emoji36.data_dir", f"s3://{corpus.name}")
     _bind("RecordCache.directory", folder)
     for cache, size in (("no cache", 0), ("with a cache", _CACHE)):

@@ -1,9 +1,15 @@
 """Records as COCO-35L's: pictures that cost as much as photographs, with five captions in each of 35 languages."""
 
+import contextlib
 import io
+import json
+import os
 import pathlib
 import random
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
 
 import numpy as np
 from PIL import Image
@@ -11,6 +17,7 @@ from PIL import Image
 from xmcap import languages
 from xmcap.corpora.emoji import sources as emoji_sources
 from xmcap.data import record_writer, records, vocabulary
+from xmcap.files import object_store
 
 _WORDS = (4, 8)  # names of emoji a caption, about ten words
 
@@ -31,20 +38,37 @@ def picture(seed: int, width: int = 640, height: int = 480) -> bytes:
   return data.getvalue()
 
 
-def corpus(pictures: int, width: int = 640, height: int = 480) -> pathlib.Path:
+def corpus(pictures: int, width: int = 640, height: int = 480, files: int = 1) -> pathlib.Path:
   """The folder of the records, made once in the temporary folder."""
-  out = pathlib.Path(tempfile.gettempdir()) / f"xmcap-benchmark-stream-{pictures}-{width}x{height}"
+  name = f"xmcap-benchmark-stream-{pictures}-{width}x{height}" + (f"-{files}" if files > 1 else "")
+  out = pathlib.Path(tempfile.gettempdir()) / name
   if not (out / "vocabulary.model").exists():
     names = emoji_sources.find().cldr.names
     split = record_writer.write_split(
-      out, "train", [range(pictures)], lambda numbers: (_record(n, names, width, height) for n in numbers),
-      dataset="photographs", processes=1,
+      out, "train", [range(file, pictures, files) for file in range(files)],
+      lambda numbers: (_record(n, names, width, height) for n in numbers), dataset="photographs",
+      processes=1,
     )  # fmt: skip
     record_writer.write_metadata(out, [split], dataset="photographs")
     text = out / "text.txt"
     text.write_text("\n".join(name for code in languages.TRAINED for name in names[code].values()), "utf-8")
     vocabulary.train_vocabulary(str(text), str(out / "vocabulary.model"), size=16_000)
   return out
+
+
+@contextlib.contextmanager
+def served(folder: pathlib.Path, latency: float) -> Iterator[None]:
+  """An object store in a process of its own, with so many seconds a request; the variables that lead to it are set."""
+  command = [sys.executable, "-m", "tests.loopback_store", str(folder), f"--latency={latency}"]
+  repository = pathlib.Path(__file__).parents[1]
+  with subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, text=True) as process:
+    assert process.stdout is not None
+    try:
+      os.environ.update(json.loads(process.stdout.readline()))
+      object_store._backend_of.cache_clear()
+      yield
+    finally:
+      process.terminate()
 
 
 def _record(number: int, names, width: int, height: int) -> records.Record:

@@ -18,6 +18,9 @@ Model of n threads: the lower of n times one core's rate and what the lock allow
 stream takes `decoders.MOST` at most: n times one core's rate, times what each of the measured cores reached of it, but
 not more than one picture in the time of `parent`, as if all of that held the lock. What it leaves out: bandwidth of the
 memory beyond the measured cores, and two virtual cores that share a real one.
+
+With `--only=bucket` alone: pictures a second of one decoding process from this machine, and from an object store on
+loopback that takes 80 and 200 ms for a request, without a cache. The store runs on the same cores.
 """
 
 import argparse
@@ -26,7 +29,10 @@ import functools
 import io
 import itertools
 import os
+import pathlib
+import shutil
 import statistics
+import tempfile
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +55,7 @@ _BATCH = 64
 _PART = 8  # pictures that a thread takes at a time
 _MOST_MEASURED = 8  # cores
 _MODELLED = (8, 16, 48, 240)  # cores
+_LATENCIES = (0.08, 0.2)  # seconds of a request
 _NEED = 2_148  # pictures a second of each host that BB takes at K = 1 on v4-128 (docs/benchmarks.md)
 
 
@@ -221,6 +228,37 @@ def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: floa
   report.write("stream_cores", "Pictures per second by number of cores", rows, columns=columns, notes=notes)
 
 
+def _measure_bucket(make: Callable[..., CaptionStream], turns: int, seconds: float) -> None:
+  """Prints the rates of one process from this machine, and from a bucket of each latency."""
+  # The store reads a whole file for each range of it.
+  corpus = photographs.corpus(256, files=64)
+  gin.bind_parameter("RecordCache.bytes", 0)
+
+  def rate(place: str) -> float:
+    gin.bind_parameter("photographs.data_dir", place)
+    return _stream_rate(make(workers=1, processes=True), seconds)[0]
+
+  turned = []
+  with tempfile.TemporaryDirectory() as buckets:
+    shutil.copytree(corpus, pathlib.Path(buckets, "photographs"))
+    for _ in range(turns):
+      turned.append([rate(str(corpus))])
+      for latency in _LATENCIES:
+        with photographs.served(pathlib.Path(buckets), latency):
+          turned[-1].append(rate("s3://photographs"))
+  names = ("this machine", *(f"bucket, {1e3 * latency:.0f} ms a request" for latency in _LATENCIES))
+  rows = []
+  for column, name in enumerate(names):
+    ratio = statistics.median(rates[column] / rates[0] for rates in turned)
+    rows.append((name, f"{statistics.median(rates[column] for rates in turned):.0f}", f"{ratio:.2f}"))
+    print("{:<28} {:>6} pictures/s, {} of this machine".format(*rows[-1]))
+  report.write(
+    "stream_bucket", "Pictures per second of one decoding process from a bucket", rows,
+    columns=("records", "pictures per second", "of this machine's, in the same turn"),
+    notes=[f"Medians of {turns} turns. The store runs on the same cores."],
+  )  # fmt: skip
+
+
 def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int) -> None:
   """Prints the rates on one thread, by seconds of CPU, and the time to the first batch."""
   stream = make()
@@ -282,7 +320,7 @@ def main():
   parser.add_argument("--pictures", type=int, default=512)
   parser.add_argument("--turns", type=int, default=9)
   parser.add_argument("--captions_per_image", type=int, default=1)
-  parser.add_argument("--only", choices=("core", "cores"), help="one core, or how it scales; by default both")
+  parser.add_argument("--only", choices=("core", "cores", "bucket"), help="a part; by default the first two")
   parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement of `cores`")
   arguments = parser.parse_args()
   register_corpus("photographs")
@@ -295,6 +333,9 @@ def main():
       captions_per_image=arguments.captions_per_image, **options,
     )  # fmt: skip
 
+  if arguments.only == "bucket":
+    _measure_bucket(make, min(arguments.turns, 5), arguments.seconds)
+    return
   if arguments.only != "cores":
     _measure_core(make, arguments.pictures, arguments.turns)
   if arguments.only != "core":

@@ -60,17 +60,17 @@ DOORS = ("xmcap", "xmcap.scoring")
 MOST_LINES = 400
 
 BUDGETS = {
-  "ground": 2_550,
-  "files": 2_675,
+  "ground": 2_570,
+  "files": 2_810,
   "papers": 130,
   "reading": 5_220,
   "scoring": 9_610,
   "models": 2_710,
-  "data": 5_580,
+  "data": 5_660,
   "pages": 1_980,
   "human": 4_280,
   "ranked": 1_900,
-  "training": 6_010,
+  "training": 6_240,
   "evaluation": 3_210,
   "published": 710,
   "corpora": 9_740,
@@ -83,7 +83,7 @@ BUDGETS = {
   "t5x": 430,
   "commands": 4_390,
   "cli": 180,
-  "launch": 1_760,
+  "launch": 1_810,
 }
 """Most lines of Python of each room; of the ground, together. What a feature adds, something else in the room pays for,
 or the commit that raises the number says why."""

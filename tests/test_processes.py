@@ -118,6 +118,22 @@ def test_busy_workers_end_with_their_parent(tmp_path, method, number, call):
   assert sessions.wait(lambda: not sessions.members(process.pid))
 
 
+def test_every_lane_names_the_process_that_died(tmp_path):
+  said = _said(
+    tmp_path,
+    "import concurrent.futures",
+    "worker = processes.Worker(multiprocessing.get_context('fork'), lanes=3)",
+    "worker.lanes[2].send(large, 3)",
+    "print(worker.lanes[2].receive())",
+    "for lane, call in zip(worker.lanes, (wait, wait, die)): lane.send(call, 9)",
+    "with concurrent.futures.ThreadPoolExecutor(3) as pool:",
+    "  died = [call.exception() for call in [pool.submit(lane.receive) for lane in worker.lanes]]",
+    "print(*{type(error).__name__ + str(error)[:41] for error in died})",
+  )
+  assert said.splitlines()[0] == "b'xxx'"
+  assert said.splitlines()[-1] == "Killeda worker process was killed (signal 9; out"
+
+
 @sessions.needs_proc
 def test_idle_workers_end_with_their_parent(tmp_path):
   process = sessions.start(

@@ -5,6 +5,7 @@ connection and shares nothing, so it leaves nothing behind.
 """
 
 import contextlib
+import copy
 import itertools
 import multiprocessing
 import multiprocessing.connection
@@ -37,10 +38,11 @@ class Killed(XmcapError):
 
 
 class Worker:
-  """A process that makes one call at a time.
+  """A process that makes one call at a time, or with `lanes` as many, each on a thread and a connection of its own.
 
   It calls `initializer(*arguments)` first. `others` are the workers started before it. `advice` ends the messages about
-  a process that died. `connection` becomes readable when a result is there or the process has ended.
+  a process that died. `connection` becomes readable when a result is there or the process has ended. `lanes` are
+  workers, this one first, that make calls in the same process.
   """
 
   def __init__(
@@ -50,12 +52,16 @@ class Worker:
     arguments: tuple[Any, ...] = (),
     others: Sequence["Worker"] = (),
     advice: str = "use fewer processes (--processes)",
+    lanes: int = 1,
   ):
     self._advice = advice
-    self.connection, theirs = context.Pipe()
+    self._ending = threading.Lock()
+    ours, theirs = zip(*(context.Pipe() for _ in range(lanes)), strict=True)
+    self.connection = ours[0]
     # A forked child must close its copies, or the other workers would not notice when this process ends.
     is_forked = context.get_start_method() == "fork"
-    copies = [self.connection, *(worker.connection for worker in others)] if is_forked else []
+    others_ours = [lane.connection for worker in others for lane in worker.lanes]
+    copies = [*ours, *others_ours] if is_forked else []
     self._process = context.Process(target=_serve, args=(theirs, copies, initializer, arguments), daemon=True)
     if not is_forked:
       with _safe_path():
@@ -67,11 +73,17 @@ class Worker:
       with _safe_path():
         self._process.start()
     except OSError as error:
-      self.connection.close()
+      for connection in ours:
+        connection.close()
       raise XmcapError(f"a worker process cannot be started ({error.strerror or error}): {advice}") from error
     finally:
       signal.pthread_sigmask(signal.SIG_SETMASK, before)
-      theirs.close()
+      for connection in theirs:
+        connection.close()
+    self.lanes = [self]
+    for connection in ours[1:]:
+      self.lanes.append(copy.copy(self))
+      self.lanes[-1].connection = connection
 
   def send(self, function: Callable, *arguments: Any) -> None:
     """Starts a call; the worker must be idle."""
@@ -95,14 +107,16 @@ class Worker:
     """Tells the process to end: after its current call, or at once."""
     if at_once:
       self._process.kill()
-    self.connection.close()
+    for lane in self.lanes:
+      lane.connection.close()
 
   def join(self) -> None:
     """Waits for the end of the process."""
-    self._process.join()
+    with self._ending:  # only one thread learns from the kernel how it ended
+      self._process.join()
 
   def _killed(self) -> Killed:
-    self._process.join()
+    self.join()
     status = self._process.exitcode
     assert status is not None  # it has ended
     how = f"ended with status {status}"
@@ -272,17 +286,24 @@ def available_cores() -> int:
 
 
 def _serve(
-  connection: multiprocessing.connection.Connection,
+  connections: Sequence[multiprocessing.connection.Connection],
   copies: Sequence[multiprocessing.connection.Connection],
   initializer: Callable[..., object] | None,
   arguments: tuple[Any, ...],
 ) -> None:
   _end_with_parent()
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, and the parent stops its workers
-  for copy in copies:
-    copy.close()
+  for inherited in copies:
+    inherited.close()
   if initializer is not None:
     initializer(*arguments)
+  for connection in connections[1:]:
+    threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+  _answer(connections[0])
+
+
+def _answer(connection: multiprocessing.connection.Connection) -> None:
+  """Makes the calls of a connection until it is closed."""
   with contextlib.suppress(EOFError, ConnectionError):
     while True:
       connection.send_bytes(_outcome(connection.recv_bytes()))

@@ -46,15 +46,15 @@ def test_doctor_json_output(machine):
 def test_doctor_checks_that_a_bucket_is_writable(machine, monkeypatch):
   asked = []
   monkeypatch.setattr(buckets, "check_writable", asked.append)
-  xmcap("doctor", "--bucket=gs://b/runs").succeeded("bucket    gs://b/runs: a run can write")
-  assert asked == ["gs://b/runs"]
+  xmcap("doctor", "--bucket=gs://bucket-b/runs").succeeded("bucket    gs://bucket-b/runs: a run can write")
+  assert asked == ["gs://bucket-b/runs"]
 
   def refuse(address):
     raise UsageError("gs://b: storage.objects.create is missing")
 
   monkeypatch.setattr(buckets, "check_writable", refuse)
-  refused = xmcap("doctor", "--bucket=gs://b/runs")
-  refused.refused("xmcap: error: gs://b/runs: a run cannot write there, see above")
+  refused = xmcap("doctor", "--bucket=gs://bucket-b/runs")
+  refused.refused("xmcap: error: gs://bucket-b/runs: a run cannot write there, see above")
   assert "storage.objects.create is missing" in refused.out
 
 
@@ -78,7 +78,7 @@ import json, sys
 from tests import absent
 absent.hide(json.load(sys.stdin))
 from xmcap import cli
-sys.exit(cli.main(["doctor", "--bucket=gs://b/runs", "--json"]))
+sys.exit(cli.main(["doctor", "--bucket=gs://bucket-b/runs", "--json"]))
 """
   hidden = json.dumps(absent.beyond(setup_py.scoring()))
   environment = os.environ | {"PYTHONPATH": str(ROOT)}

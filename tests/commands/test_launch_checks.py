@@ -25,9 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 _BB = ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin"]
 _WHOLE = [
   *_BB,
-  "--gin.MODEL_DIR=gs://b/run",
-  "--gin.DATA_DIR=gs://b/data",
-  "--gin.VOCABULARY=gs://b/spiece.model",
+  "--gin.MODEL_DIR=gs://bkt/run",
+  "--gin.DATA_DIR=gs://bkt/data",
+  "--gin.VOCABULARY=gs://bkt/spiece.model",
 ]
 POD = launch_checks.LaunchPlace("v4-128", 16, 64, folder="", ask=False)
 
@@ -53,24 +53,31 @@ def check(parsers):
 
 def test_launch_check_passes_and_names_what_is_unchecked(check, capsys):
   before = dict(os.environ)
-  assert check(_WHOLE) == "gs://b/run"
+  assert check(_WHOLE) == "gs://bkt/run"
   said = capsys.readouterr().err
-  assert "MODEL_DIR=gs://b/run, DATA_DIR=gs://b/data, VOCABULARY=gs://b/spiece.model" in said
+  assert "MODEL_DIR=gs://bkt/run, DATA_DIR=gs://bkt/data, VOCABULARY=gs://bkt/spiece.model" in said
   assert "starts from random weights" in said
   # Its number of steps is that of the corpus, which a dry run does not read.
   second = [word.replace("runs/train_coco35l", "runs/finetune_coco35l") for word in _WHOLE]
-  assert check([*second, "--gin.PRETRAINED=gs://b/cc"]) == "gs://b/run"
-  evaluated = ["--gin.EVAL_DIR=gs://b/x", "--gin.VOCABULARY=gs://b/v", "--gin.REFERENCES=gs://b/r.jsonl"]
-  check(["eval", "--model_dir=gs://b/run", *evaluated])
+  assert check([*second, "--gin.PRETRAINED=gs://bkt/cc"]) == "gs://bkt/run"
+  evaluated = [
+    "--gin.EVAL_DIR=gs://bkt/x",
+    "--gin.VOCABULARY=gs://bkt/v",
+    "--gin.REFERENCES=gs://bkt/r.jsonl",
+  ]
+  check(["eval", "--model_dir=gs://bkt/run", *evaluated])
   said = capsys.readouterr().err
-  assert "EVAL_DIR=gs://b/x, REFERENCES=gs://b/r.jsonl, VOCABULARY=gs://b/v, --model_dir=gs://b/run" in said
+  assert (
+    "EVAL_DIR=gs://bkt/x, REFERENCES=gs://bkt/r.jsonl, VOCABULARY=gs://bkt/v, --model_dir=gs://bkt/run"
+    in said
+  )
   chosen = [
-    "--gin.XM3600_OUT=gs://b/o",
-    "--gin.XM3600=gs://b/r",
+    "--gin.XM3600_OUT=gs://bkt/o",
+    "--gin.XM3600=gs://bkt/r",
     "--gin.EVALUATORS=[@xm3600/CaptionEvaluator()]",
   ]
-  check(["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", *chosen])
-  assert "XM3600_OUT=gs://b/o, XM3600=gs://b/r, --model_dir=gs://b/run" in capsys.readouterr().err
+  check(["eval", "--model_dir=gs://bkt/run", "--gin_file=runs/eval_xm3600.gin", *chosen])
+  assert "XM3600_OUT=gs://bkt/o, XM3600=gs://bkt/r, --model_dir=gs://bkt/run" in capsys.readouterr().err
   assert dict(os.environ) == before  # sbatch hands it on to the job
 
 
@@ -96,27 +103,27 @@ def test_launch_check_refuses_unknown_tpu_slices(check, slice_type, offered):
     ("WHOLE --gin_fil=a", "unknown argument --gin_fil"),
     ("WHOLE --gin.MODEL_DIR=/data/run", "the 16 hosts of v4-128 cannot share a local folder"),
     ("BB", "MODEL_DIR=runs/train_coco35l"),
-    ("BB --gin.MODEL_DIR=gs://b/run", "DATA_DIR=data/coco35l: a relative path"),
+    ("BB --gin.MODEL_DIR=gs://bkt/run", "DATA_DIR=data/coco35l: a relative path"),
     ("WHOLE --gin.VOCABULARY=spiece.model", "VOCABULARY=spiece.model: a relative path"),
     ("WHOLE --gin.PRETRAINED=vit-b16", "PRETRAINED=vit-b16: a relative path"),
     ("WHOLE --gin.MODEL_DIR=g://b/run", "g://b/run: unknown scheme 'g://'; did you mean gs://?"),
     ("WHOLE --gin.MODEL_DIR=gs:/b/run", "unknown scheme 'gs:/'; did you mean gs://?"),
-    ("WHOLE --gin.MODEL_DIR=s3://b/run", "a run writes to a folder or to gs://BUCKET/FOLDER"),
+    ("WHOLE --gin.MODEL_DIR=s3://bkt/run", "a run writes to a folder or to gs://BUCKET/FOLDER"),
     ("WHOLE --gin.DATA_DIR=gcs://b/x", "unknown scheme 'gcs://'; did you mean gs://?"),
     ("WHOLE --gin.PRETRAINED=['g://b/x']", "unknown scheme 'g://'; did you mean gs://?"),
     ("EVAL --gin.EVAL_DIR=g://b/x", "did you mean gs://?"),
-    ("embed --model_dir=gs://b/run --out=g://b/x", "did you mean gs://?"),
+    ("embed --model_dir=gs://bkt/run --out=g://b/x", "did you mean gs://?"),
     ("WHOLE --gin.Partitioning.model=48", "v4-128: Partitioning: data -1 x fsdp -1 x model 48"),
     ("WHOLE --gin.BATCH_SIZE=96", "v4-128: a batch of 96 pictures"),
     ("WHOLE --gin.BATCH_SIZE=100", "change one of them (nearest batch: 128 pictures)"),
     ("WHOLE --gin.CAPTIONS_PER_IMAGE=3", "not divisible by captions_per_image 3"),
     ("EVAL --gin_file=runs/nothing.gin", "runs/nothing.gin"),
-    ("EVAL --gin.EVAL_DIR=gs://b/x --gin.REFERENCES=r.jsonl", "REFERENCES=r.jsonl: a relative path"),
-    ("eval --model_dir=runs/bb --gin.EVAL_DIR=gs://b/x", "--model_dir=runs/bb: a relative path"),
+    ("EVAL --gin.EVAL_DIR=gs://bkt/x --gin.REFERENCES=r.jsonl", "REFERENCES=r.jsonl: a relative path"),
+    ("eval --model_dir=runs/bb --gin.EVAL_DIR=gs://bkt/x", "--model_dir=runs/bb: a relative path"),
     ("EVAL", "EVAL_DIR=runs/eval: the 16 hosts of v4-128 cannot share a local folder"),
     ("EVAL --gin_file=runs/eval_xm3600.gin --gin.XM3600_OUT=out", "XM3600_OUT=out: the 16 hosts"),
     (
-      "EVAL --gin_file=runs/eval_xm3600.gin --gin.XM3600_OUT=gs://b/o --gin.XM3600=gs://b/r",
+      "EVAL --gin_file=runs/eval_xm3600.gin --gin.XM3600_OUT=gs://bkt/o --gin.XM3600=gs://bkt/r",
       "COCO_35L_DEV_OUT=runs/eval_xm3600/coco_35l_dev: the 16 hosts",
     ),
     ("WHOLE --gin.TOTAL_STEPS=0", "TOTAL_STEPS is 0: it must be at least 1"),
@@ -124,7 +131,7 @@ def test_launch_check_refuses_unknown_tpu_slices(check, slice_type, offered):
   ],
 )
 def test_launch_check_refuses_commands_that_would_fail(check, words, message):
-  prefixes = {"BB": _BB, "WHOLE": _WHOLE, "EVAL": ["eval", "--model_dir=gs://b/run"]}
+  prefixes = {"BB": _BB, "WHOLE": _WHOLE, "EVAL": ["eval", "--model_dir=gs://bkt/run"]}
   first, *options = words.split()
   with pytest.raises(UsageError) as error:
     check([*prefixes.get(first, [first]), *options])

@@ -117,7 +117,7 @@ def test_local_folder_wins_over_a_hub_name(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / NAME).mkdir(parents=True)
   monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-  for value in (NAME, "/a/b", "a", "a/b/c", "../a", "a/..", "gs://a/b", "~/a", "a/b@"):
+  for value in (NAME, "/a/b", "a", "a/b/c", "../a", "a/..", "gs://bucket-a/b", "~/a", "a/b@"):
     assert hub_lib.find("--input", value) is None
 
 

@@ -1,20 +1,29 @@
 """A corpus in a bucket: the stream, seqio, the commands and evaluators read it as one of this machine."""
 
+import collections
+import contextlib
 import json
+import os
 import shutil
+import threading
 
 import numpy as np
 import pytest
 
+from tests.data.streams import captions, equal
 from tests.make import small_corpus
 from tests.make.command import xmcap
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.data import length_batches
+from xmcap.data.mixture import MixedSource
 from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import record_references
 from xmcap.evaluation.evaluators import CaptionEvaluator
+
+in_processes = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +108,41 @@ def test_caption_evaluator_reads_a_corpus_in_a_bucket(local, remote):
 def test_record_references_are_read_from_a_bucket(local, remote):
   here, there = (record_references.RecordReferences(str(place), "validation") for place in (local, remote))
   assert there.references == here.references
+
+
+def answered_together(store, file: str, together: threading.Barrier) -> None:
+  """The store answers the first records of a file when as many are asked for as `together` says."""
+
+  def held(handler, data: bytes) -> bytes:
+    together.wait(timeout=30)
+    return data
+
+  # The first read is of the file's end.
+  store.faults[file].extend([lambda handler, data: data, *[held] * together.parties])
+
+
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=in_processes)])
+def test_a_worker_reads_several_parts_ahead(store, tiny_dir, register, processes):
+  shutil.copytree(tiny_dir, store.folder / "tiny")
+  options = dict(batch_size=8, captions_per_image=1, workers=1)
+  here = captions(register(tiny_dir), **options)
+  there = captions(register("gs://bucket/tiny"), **options, processes=processes)
+  two_parts = threading.Barrier(16)
+  answered_together(store, "tiny/tiny-train.array_record-00000-of-00001", two_parts)
+  with contextlib.closing(there), contextlib.closing(there.batches()) as batches:
+    for step, batch in zip(range(5), batches, strict=False):
+      equal(batch, here.batch(step))
+  assert not two_parts.broken and two_parts.n_waiting == 0
+
+
+def test_all_corpora_of_a_mixture_are_read_ahead_at_once(store, tiny_dir):
+  both = threading.Barrier(4)
+  for name in ("one", "other"):
+    shutil.copytree(tiny_dir, store.folder / name)
+  answered_together(store, "one/tiny-train.array_record-00000-of-00001", both)
+  store.faults["other/tiny-train.array_record-00000-of-00001"] = collections.deque(
+    store.faults["one/tiny-train.array_record-00000-of-00001"]
+  )
+  source = MixedSource({name: RecordSource(f"gs://bucket/{name}") for name in ("one", "other")}, "train")
+  keys = [record.key for record in source.read([0, NUM_PICTURES + 5, 1, NUM_PICTURES + 7])]
+  assert [int(key, 16) for key in keys] == [0, 5, 1, 7] and not both.broken

@@ -38,20 +38,6 @@ def test_draws_are_uniform():
   assert chi_square < 149
 
 
-def test_weighted_order_draws_without_replacement_by_weight():
-  weights = np.array([1.0, 2.0, 5.0, 0.0])
-  order = draws.weighted_order(weights, draws.uniform(1, "test", np.arange(40_000), 4))
-  assert (np.sort(order, axis=1) == np.arange(4)).all()
-  assert (order[:, 3] == 3).all()
-  pairs = np.zeros((3, 3))
-  np.add.at(pairs, (order[:, 0], order[:, 1]), 1 / len(order))
-  for first in range(3):
-    for second in range(3):
-      if first != second:
-        expected = weights[first] / 8 * weights[second] / (8 - weights[first])
-        assert pairs[first, second] == pytest.approx(expected, abs=0.01)
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 100, 1237])
 def test_each_epoch_is_a_permutation(size):
   order = draws.permuted(7, np.arange(3 * size), size).reshape(3, size)

@@ -50,7 +50,7 @@ def test_language_weights_set_the_shares_of_languages(tiny, options, expected):
   counts = dict.fromkeys(stream.languages, 0)
   for step in range(120):
     positions = np.arange(NUM_PICTURES) + step * NUM_PICTURES
-    drawn = stream._drawing.read(stream.source, positions, stream.order.at(positions))
+    drawn = stream._drawing.read(stream.source, stream.order.at(positions))
     for _, record, (column,), _ in drawn:
       if int(record.key, 16) % 2 == 0:  # these have all three
         counts[stream.languages[column]] += 1

@@ -1,5 +1,6 @@
 """The captions of a batch: targets, prompts, weights, and their choice."""
 
+import collections
 import io
 import itertools
 
@@ -7,6 +8,7 @@ import gin
 import numpy as np
 import pytest
 import sentencepiece
+import seqio
 
 from tests.data.streams import captions, texts
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record
@@ -66,17 +68,40 @@ def test_caption_stream_of_a_task_has_one_language(tiny):
   assert {row[0][0] for row in texts(stream, stream.batch(0))} == {"de"}
 
 
-def test_captions_of_a_language_take_turns(tiny):
+def test_captions_of_a_language_are_drawn_alike(tiny):
   stream = captions(tiny, batch_size=2 * NUM_PICTURES)
-  seen = {}
-  for step in range(2):
+  seen = collections.defaultdict(list)
+  for step in range(8):
     batch = stream.batch(step)
     for key, row in zip(batch["key"], texts(stream, batch), strict=True):
       if int(key, 16) % 2:  # these have two languages, so that English is always drawn
-        seen.setdefault(key, []).append(dict(row)["en"])
-  assert all(len(set(english)) == 2 for english in seen.values())
+        seen[key].append(dict(row)["en"])
+  assert all(sorted(collections.Counter(english).values()) in ([4, 4], [3, 5]) for english in seen.values())
   begun = {english[0] == tiny_record(int(key, 16)).captions[0].text for key, english in seen.items()}
   assert begun == {True, False}  # not all pictures begin with their first caption
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_epoch_shows_what_an_epoch_of_seqio_does(tiny, count):
+  """Each caption once. Pictures have three or four captions, so 12 passes of K are 4 K or 3 K epochs of theirs."""
+  stream = captions(tiny, captions_per_image=count, batch_size=NUM_PICTURES * count, language_weights="count")
+  shown = collections.Counter()
+  for step in range(12):
+    batch = stream.batch(step)
+    for key, row in zip(batch["key"], texts(stream, batch), strict=True):
+      shown.update((key, language, text) for language, text in row)
+  dataset = seqio.get_mixture_or_task(tiny.name)
+  once = [
+    (
+      example["key"].decode(),
+      task.name.removeprefix(f"{tiny.name}_"),
+      example["targets_pretokenized"].decode(),
+    )
+    for task in dataset.tasks
+    for example in task.get_dataset(split="train", shuffle=False, num_epochs=1).as_numpy_iterator()
+  ]
+  of_picture = collections.Counter(key for key, _, _ in once)
+  assert shown == {caption: 12 * count // of_picture[caption[0]] for caption in once}
 
 
 def test_captions_per_image_beyond_the_languages_repeats_captions(tiny):
@@ -84,11 +109,8 @@ def test_captions_per_image_beyond_the_languages_repeats_captions(tiny):
   batch = stream.batch(0)
   for key, row in zip(batch["key"], texts(stream, batch), strict=True):
     all_captions = {(caption.language, caption.text) for caption in tiny_record(int(key, 16)).captions}
-    count = len(all_captions)
-    num_languages = count - 1  # English has two captions
-    assert len({language for language, _ in row[:num_languages]}) == num_languages
-    assert set(row[:count]) == all_captions
-    assert row[count:] == row[: 5 - count]
+    assert set(row) == all_captions
+    assert max(row.count(caption) for caption in row) == -(-5 // len(all_captions))
 
 
 def test_pictures_without_a_caption_weigh_nothing_and_are_counted(tiny):

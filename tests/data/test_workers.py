@@ -97,9 +97,9 @@ def test_bad_pictures_are_left_out_and_counted_once(tmp_path, register):
 def test_killed_decoding_process_is_named_in_one_line(tiny):
   stream = TagStream(tiny.name, batch_size=24, image_size=SIDE, workers=1, processes=True)
   stream.begin()
-  worker, pixels = stream.maker.decoders._idle.get()
-  worker._process.kill()
-  stream.maker.decoders._idle.put((worker, pixels))
+  lane = stream.maker.decoders._idle.get()
+  lane[0]._process.kill()
+  stream.maker.decoders._idle.put(lane)
   with pytest.raises(Killed, match=r"killed \(signal 9; .*\): use fewer .* \(TagStream.workers is 1\)$"):
     next(stream.batches())
   stream.close()

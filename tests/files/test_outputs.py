@@ -254,8 +254,8 @@ def test_outputs_at_the_same_missing_path_are_refused(tmp_path):
   (tmp_path / "link").symlink_to(tmp_path)
   with pytest.raises(UsageError, match="--save_df=.*: --out=.* is the same file"):
     outputs.keep_apart({"--out": tmp_path / "new", "--save_df": tmp_path / "link" / "new"}, {})
-  with pytest.raises(UsageError, match="gs://a/b"):
-    outputs.keep_apart({"--out": "gs://a/b/"}, {"--input": "gs://a/b"})
+  with pytest.raises(UsageError, match="gs://bucket-a/b"):
+    outputs.keep_apart({"--out": "gs://bucket-a/b/"}, {"--input": "gs://bucket-a/b"})
 
 
 def test_keep_apart_allows_other_files_and_devices(tmp_path):

@@ -69,7 +69,7 @@ def test_a_mistyped_scheme_is_said_with_the_one_that_was_meant(address):
 
 
 def test_known_schemes_and_local_paths_are_accepted():
-  for remote in ("gs://b", "s3://b/x", "memory://b/x", "https://b.c/x"):
+  for remote in ("gs://bucket-b", "s3://bucket-b/x", "memory://b/x", "https://b.c/x"):
     assert addresses.is_remote(remote)
   for path in ("gs/b", "a:b/c", "/a/gs:/b", "C:/gs", ""):
     assert not addresses.is_remote(path)

@@ -136,7 +136,36 @@ sys.exit(75)
 def test_launch_local_stops_after_the_maximum_of_restarts(tmp_path, capsys):
   assert local.run(_child(tmp_path, "sys.exit(75)"), processes=1, restart=2) == 75
   assert len(_starts(tmp_path)) == 3
-  assert capsys.readouterr().err.count("restarting") == 2
+  said = capsys.readouterr().err
+  assert said.count("restarting") == 2 and "exit code 75: stopped after 2 restarts without progress" in said
+
+
+RUNS = (
+  # What each start prints, and how many there are with at most two restarts in a row without progress.
+  ([[], [], []], 3),
+  ([["step 10/20  loss 1.2"]] * 3, 3),
+  ([["step 10/20  loss 1"], ["step 5/20  loss 1"], ["step 10/20  loss 1"]], 3),
+  ([["step 10/90  loss 1"], [], ["step 11/90  loss 1"], [], []], 5),
+  ([["step 9/90  loss 1"], ["9 parameters on cpu; resuming from step 20 in /runs/x"], [], []], 4),
+  ([["a step 10/20"], ["the step 11/20"], ["step 12 of 20"]], 3),
+)
+
+
+@pytest.mark.parametrize(("printed", "starts"), RUNS)
+def test_launch_local_counts_restarts_since_the_last_progress(tmp_path, printed, starts):
+  body = f"""
+for line in ({printed}[attempt:] or [[]])[0]:
+  print(line)
+sys.exit(75)
+"""
+  assert local.run(_child(tmp_path, body), processes=1, restart=2) == 75
+  assert len(_starts(tmp_path)) == starts
+
+
+def test_launch_local_goes_on_as_long_as_the_run_gets_further(tmp_path, capsys):
+  body = 'print(f"step {attempt}/9  loss 1.2")\nsys.exit(0 if attempt == 4 else 75)'
+  assert local.run(_child(tmp_path, body), processes=2, restart=1) == 0
+  assert capsys.readouterr().err.count("restarting (1 of 1)") == 4
 
 
 def test_launch_local_exit_code_of_a_signal_is_128_plus_number(tmp_path):

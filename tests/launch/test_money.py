@@ -100,9 +100,21 @@ def test_command_that_cannot_start_a_run_deletes_the_slice_or_says_what_it_costs
 # ---- what ends the command ------------------------------------------------------------------------
 
 
+@pytest.fixture
+def heeded():
+  """Signals have their usual effect, also where the tests run in the background or by nohup."""
+  usual = {
+    signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL
+  }  # fmt: skip
+  before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+  yield
+  for number, handler in before.items():
+    signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("call", ["create", "install", "status", "logs", "delete"])
-def test_signal_ends_the_command_with_what_the_slice_costs(make, capsys, monkeypatch, call, number):
+def test_signal_ends_the_command_with_what_the_slice_costs(make, heeded, capsys, monkeypatch, call, number):
   cloud = make("" if call == "delete" else _TRAIN, workers=1)
   cloud.set("hang", call)
   called = cloud.gcloud

@@ -127,9 +127,16 @@ if attempt == 0:
 
 def test_tpu_vm_stops_after_the_maximum_of_restarts(make):
   cloud = make("sys.exit(75)")
-  with pytest.raises(XmcapError, match="ended with exit code 75, after 2 restarts"):
+  with pytest.raises(XmcapError, match="ended with exit code 75: stopped after 2 restarts without"):
     cloud.run(restart=2)
   assert cloud.attempts() == 3
+
+
+def test_tpu_vm_counts_restarts_since_the_last_progress(make, capsys):
+  cloud = make('print(f"step {10 * min(attempt, 2) + 10}/90  loss 1.2")\nsys.exit(75)')
+  with pytest.raises(XmcapError, match="stopped after 1 restart without progress"):
+    cloud.run(restart=1)
+  assert cloud.attempts() == 4 and capsys.readouterr().err.count("restarting (1 of 1)") == 3
 
 
 def test_tpu_vm_does_not_restart_a_failure(make):

@@ -67,7 +67,7 @@ def test_unwritable_compilation_cache_is_reported_once(tmp_path):
 @pytest.mark.parametrize(
   "processes, backend, given, wanted",
   [(16, "tpu", None, "runs/bb/compilation_cache"), (16, "cpu", None, ""), (1, "tpu", None, ""), (16, "tpu", "", ""),
-   (1, "cpu", "gs://b/cache", "gs://b/cache")],
+   (1, "cpu", "gs://bucket-b/cache", "gs://bucket-b/cache")],
 )  # fmt: skip
 def test_compilation_cache_default_on_pods(monkeypatch, processes, backend, given, wanted):
   monkeypatch.setattr(jax, "process_count", lambda: processes)

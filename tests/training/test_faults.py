@@ -157,11 +157,30 @@ def test_failing_evaluator_loses_no_steps(folder, undisturbed, every):
   assert "resuming from step 18" in same_end(folder, undisturbed)[0]
 
 
-def test_stalled_stream_ends_the_run_for_a_restart(folder, undisturbed):
+def test_stalled_stream_saves_and_ends_the_run_for_a_restart(folder, undisturbed):
   stuck = ToyStream(on_batch=lambda step: step == 17 and threading.Event().wait())
   with pytest.raises(RestartError, match="step 18: waited 2 s for data from ToyStream on"):
     run(folder, stream=stuck, data_timeout=2)
-  assert "resuming from step 14" in same_end(folder, undisturbed)[0]
+  assert "resuming from step 17" in same_end(folder, undisturbed)[0]
+
+
+def test_a_bucket_that_stays_away_saves_and_ends_the_run_for_a_restart(
+  folder, undisturbed, monkeypatch, capsys
+):
+  def away(step):
+    if step == 17:
+      raise RestartError("gs://bucket/x cannot be read (503; tried for 600 s): start again")
+
+  with pytest.raises(RestartError, match="gs://bucket/x cannot be read"):
+    run(folder, stream=ToyStream(on_batch=away))
+  assert "resuming from step 17" in same_end(folder, undisturbed)[0]
+
+  def refuse(*_):
+    raise OSError("503")
+
+  with monkeypatch.context() as patch, pytest.raises(RestartError, match="gs://bucket/x cannot be read"):
+    patch.setattr(checksums, "write", refuse)  # the checkpoints are in the same bucket
+    run(folder.with_name("second"), stream=ToyStream(on_batch=away), checkpoint=CheckpointPolicy(every=0))
 
 
 def test_a_full_disk_ends_the_run_and_names_the_folder(folder, undisturbed, monkeypatch):

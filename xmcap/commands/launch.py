@@ -62,7 +62,7 @@ def add(commands) -> None:
   base.number(command, "--devices", "simulated CPU devices per process; 0: the real devices", 0, metavar="M")
   grace = "time for saving between the warning and the end"
   base.text(command, "--grace", "SECONDS", grace, 60.0, type=float)
-  base.number(command, "--restart", "largest number of restarts after exit code 75", 0, metavar="K")
+  base.number(command, "--restart", "largest number of restarts in a row without progress", 0, metavar="K")
   base.text(command, "--program", "PATH", "the program to run; default: this xmcap", "")
 
   for name in ("tpu-vm", "xpk", "slurm"):

@@ -1,4 +1,9 @@
-"""Draws the captions of an image, as a function of (seed, position) and the languages of its captions.
+"""Draws the captions of an image, as a function of the seed, the image, the pass over the images, and the languages.
+
+If all captions of an image are equally likely, they are put in one order, which the passes go through K by K: an epoch
+shows each of them exactly once, for every K. Otherwise captions are drawn by weight, by systematic sampling (Madow, "On
+the theory of systematic sampling, II", 1949) along a golden ratio sequence, so that after few passes the shares of the
+languages are already close to the weights.
 
 For stabilizers it pairs each caption with the caption in a pivot language that it translates. A record does not say
 which that is. Its only caption in the pivot language is everybody's pivot: so in CC3M-35L and emoji36. With several, as
@@ -8,6 +13,7 @@ guessed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +24,7 @@ from xmcap.data.order import Places
 from xmcap.data.records import Columns, RecordSource, parse_columns
 
 NO_PIVOT = -1
+_GOLDEN = (5**0.5 - 1) / 2
 _TRANSLATED = ("mt", "translated")
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the images of most corpora share a few
 
@@ -40,44 +47,88 @@ class LanguageLayout:
       column = columns.get(language)
       if column is not None:
         by_column[column].append(place)
-    self.counts = np.array([len(places) for places in by_column], np.int64)
-    self.places = np.zeros((len(weights), max(1, self.counts.max())), np.int64)
-    for row, places in zip(self.places, by_column, strict=True):
-      row[: len(places)] = places
-    self.weights = weights if power is None else self.counts.astype(float) ** power
+    counts = np.array([len(places) for places in by_column], np.int64)
+    self._present = np.flatnonzero(counts)  # the M columns with captions
+    self._counts = counts[self._present]
+    self._places = np.zeros((len(self._present), max(1, counts.max())), np.int64)
+    for row, column in enumerate(self._present):
+      self._places[row, : counts[column]] = by_column[column]
+    self._weights = weights[self._present] if power is None else self._counts.astype(float) ** power
+    self._absent = len(weights)
 
-  def take(self, order: np.ndarray, turns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Takes captions of N images with this layout: one of each drawn language, then the next of each, and so on.
+  def take(
+    self, ranks: np.ndarray, starts: np.ndarray, phases: np.ndarray, passes: np.ndarray, count: int
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Takes the captions of N images with this layout in one pass over them.
 
     Args:
-      order: int64 [N, L], the columns in the order drawn.
-      turns: int64 [N], the first caption to take in each language.
+      ranks: float64 [N, L], in (0, 1): the languages of an image are put in the order of these.
+      starts: uint64 [N, L], any numbers: which caption of each language is the first.
+      phases: float64 [N], in (0, 1): where the sequence of the draws by weight begins.
+      passes: int64 [N], the number of earlier passes over the images.
       count: K, captions per image.
 
     Returns:
       (columns, places): int64 [N, K]; column L and place 0 if the image has no caption in these languages.
     """
-    rounds, ranks = [], []
-    for rank in range(self.counts.max()):
-      present = order[(self.counts > rank)[order]].reshape(len(order), -1)
-      rounds.append(present)
-      ranks += [rank] * present.shape[1]
-      if len(ranks) >= count:
-        break
-    if not ranks:
-      return np.full((len(order), count), len(self.counts)), np.zeros((len(order), count), np.int64)
-    slots = np.arange(count) % len(ranks)
-    columns = np.concatenate(rounds, axis=1)[:, slots]
-    in_turn = (turns[:, None] + np.array(ranks)[slots]) % self.counts[columns]
-    return columns, self.places[columns, in_turn]
+    if not self._present.size:
+      return np.full((len(passes), count), self._absent), np.zeros((len(passes), count), np.int64)
+    ranks, starts = ranks[:, self._present], starts[:, self._present]
+    of_caption = self._weights / self._counts
+    if np.ptp(of_caption) <= 1e-9 * of_caption.max():
+      rows, turns = self._in_turn(ranks, passes, count)
+    else:
+      rows, turns = self._by_weight(ranks, (phases + passes * _GOLDEN) % 1, count)
+    first = np.take_along_axis(starts, rows, axis=1) % self._counts[rows].astype(np.uint64)
+    return self._present[rows], self._places[rows, (first.astype(np.int64) + turns) % self._counts[rows]]
+
+  def _in_turn(self, ranks: np.ndarray, passes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (rows of the languages, turns in them), int64 [N, K], if all captions are equally likely.
+
+    The captions of a language are evenly spread over the order, so that K neighbours are in different languages.
+    """
+    period = self._counts // np.gcd.reduce(self._counts)
+    rows, turns = np.repeat(np.arange(len(period)), period), np.concatenate([np.arange(n) for n in period])
+    order = np.argsort((turns + ranks[:, rows]) / period[rows], axis=1, kind="stable")
+    rounds, slots = np.divmod(passes[:, None] * count + np.arange(count), len(rows))
+    chosen = np.take_along_axis(order, slots, axis=1)
+    return rows[chosen], turns[chosen] + rounds * period[rows[chosen]]
+
+  def _by_weight(self, ranks: np.ndarray, phases: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `_in_turn`, by weight: steps of 1 on a line on which each language is as long as its expected captions."""
+    expected = self._expected(count)
+    order = np.argsort(ranks, axis=1, kind="stable")
+    ends = np.cumsum(expected[order], axis=1)
+    steps = phases[:, None] + np.arange(count)
+    slots = (ends[:, None, :-1] <= steps[:, :, None]).sum(axis=2)
+    rows = np.take_along_axis(order, slots, axis=1)
+    inside = steps - np.take_along_axis(ends, slots, axis=1) + expected[rows]
+    return rows, np.floor(inside / expected[rows] * self._counts[rows]).astype(np.int64)
+
+  def _expected(self, count: int) -> np.ndarray:
+    """Returns float64 [M]: how many of an image's `count` captions are in each language, on average.
+
+    All captions before one is repeated, each language before one has two; and the rest by weight.
+    """
+    repeats, rest = divmod(count, int(self._counts.sum()))
+    whole, room = repeats * self._counts.astype(float), np.ones(len(self._counts))
+    if rest >= len(self._counts):
+      whole, room, rest = whole + 1, self._counts - 1.0, rest - len(self._counts)
+    shares = np.zeros(len(self._counts))
+    while rest > 1e-12:
+      # What one language has no room for goes to the others, by weight.
+      open_weights = np.where(room - shares > 1e-12, self._weights, 0)
+      shares = np.minimum(room, shares + rest * open_weights / open_weights.sum())
+      rest = count - whole.sum() - shares.sum()
+    return whole + shares
 
 
 Drawn = Callable[[np.ndarray | slice, LanguageLayout], tuple[np.ndarray, np.ndarray]]
-"""Given rows of the drawn positions and their layout, returns (columns, places) of their captions, as `take`."""
+"""Given rows of the images and their layout, returns (columns, places) of their captions, as `take`."""
 
 
 class Drawing:
-  """Draws languages by weight, without replacement, and takes the captions of a language in turn.
+  """Draws K captions of each image in a pass, in K different languages where its captions allow.
 
   Args:
     seed: seed of the draws.
@@ -88,6 +139,9 @@ class Drawing:
     sources: the sources of captions to draw for each corpus, () for all; ((),): all of all.
     pivot: code of a pivot language: only captions with a pair in it are drawn (see `pivots_of`); "": all.
   """
+
+  method: ClassVar = "in turn by the pass"
+  """For signatures: with another one, other captions are at a position."""
 
   def __init__(
     self,
@@ -141,28 +195,28 @@ class Drawing:
         self._layouts[part, key] = layout
     return layout
 
-  def at(self, positions: np.ndarray, places: Places) -> Drawn:
-    """Draws for N positions of the stream, int64 [N], at least 0, and the images there."""
-    uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
-    # A different start for every image, or all would show their first caption in the same epoch.
-    starts = draws.bits(self.seed, "turn", places.indices, 1)[:, 0] >> np.uint64(2)
-    turns = starts.astype(np.int64) + places.epochs
+  def at(self, images: Places) -> Drawn:
+    """Draws for N images, in the passes over them that `images` say."""
+    ranks = draws.uniform(self.seed, "language", images.indices, len(self.languages))
+    starts = draws.bits(self.seed, "turn", images.indices, len(self.languages))
+    phases = draws.uniform(self.seed, "phase", images.indices, 1)[:, 0]
 
     def captions(rows: np.ndarray | slice, layout: LanguageLayout) -> tuple[np.ndarray, np.ndarray]:
-      order = draws.weighted_order(layout.weights, uniforms[rows])
-      return layout.take(order, turns[rows], self.captions_per_image)
+      return layout.take(
+        ranks[rows], starts[rows], phases[rows], images.epochs[rows], self.captions_per_image
+      )
 
     return captions
 
   def read(
-    self, source: RecordSource | MixedSource, positions: np.ndarray, images: Places
+    self, source: RecordSource | MixedSource, images: Places
   ) -> Iterator[tuple[int, Columns, list[int], list[int]]]:
-    """Reads the records at positions one by one.
+    """Reads the records of images one by one.
 
     Yields (corpus, record, columns [K] of its captions, their places [K]). An image without a caption in these
     languages has the column after the last language, and no places.
     """
-    drawn = self.at(positions, images)
+    drawn = self.at(images)
     records = source.iterate(images.indices, parse_columns)
     for row, (part, record) in enumerate(zip(images.parts.tolist(), records, strict=True)):
       layout = self.layout(part, record.layout, record.languages, record.sources)

@@ -47,16 +47,6 @@ def uniform(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.nd
   return ((bits(seed, purpose, positions, count) >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
-def weighted_order(weights: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-  """Returns int64 [N, M]: the order of columns drawn one by one, by weight, without replacement.
-
-  Efraimidis and Spirakis (2006): sorts by an exponential number divided by the weight. `weights` is float [M], at least
-  0 (a column of weight 0 comes last), `uniforms` is float64 [N, M] in (0, 1).
-  """
-  with np.errstate(divide="ignore"):
-    return np.argsort(-np.log(uniforms) / weights, axis=1, kind="stable")
-
-
 def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
   """Maps positions in an endless stream, int64 [N], at least 0, to indices, int64 [N].
 

@@ -22,8 +22,13 @@ from xmcap.errors import UsageError
 Batch = dict[str, np.ndarray]
 Read = Callable[..., BatchRows]
 
-# Least rows of a batch for a thread: with fewer, the fixed cost of the draws outweighs the gain.
+# Least rows of a part: with fewer, the fixed cost of the draws outweighs the gain.
 _PART_ROWS = 8
+# Most rows of a part: the pixels of all parts in progress take memory.
+_MOST_PART_ROWS = 32
+# Parts in progress for each thread or process that decodes, if records come from a bucket: while some wait for their
+# records, another is decoded. At 3.3 ms a picture, 4 parts of 32 rows hide about 300 ms.
+_LANES = 4
 _LEAST_AHEAD = 2  # one is consumed while the other is made
 
 
@@ -126,10 +131,15 @@ class ImageStream:
     """The images that could not be decoded."""
     return self.maker.skipped
 
+  @property
+  def lanes(self) -> int:
+    """The parts of batches that each worker makes at a time."""
+    return _LANES if self.source.is_remote else 1
+
   def begin(self) -> None:
     """Starts the processes that make batches, if the stream has any, and waits for them; XmcapError if one fails."""
     if self.maker.decoders is not None:
-      self.maker.decoders.start(self.reader, self.inputs.empty(_PART_ROWS).nbytes)
+      self.maker.decoders.start(self.reader, self.inputs.empty(_MOST_PART_ROWS).nbytes, self.lanes)
 
   def close(self) -> None:
     """Ends the processes that make batches; call it when no iterator of `batches` is open."""
@@ -184,7 +194,7 @@ class ImageStream:
     `rows` are ascending positions in the batch, such as `sharding.process_rows`; None: all. XmcapError names a record
     or image that cannot be read.
     """
-    return self._job(step, rows, self.reader, workers=1).run()
+    return self._job(step, rows, self.reader, parts=1).run()
 
   def batches(
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
@@ -195,26 +205,29 @@ class ImageStream:
     """
     steps = itertools.count(start_step) if num_steps is None else range(start_step, start_step + num_steps)
     count = len(self._positions(0, rows))
-    read, parts, decoders = self.reader, self.maker.workers, self.maker.decoders
+    read, threads, decoders = self.reader, self.maker.workers * self.lanes, self.maker.decoders
     if decoders is not None and (num_steps is None or decoders.started):
       self.begin()
-      read, parts = decoders.make, count  # a thread waits for each process
+      read = decoders.make  # a thread waits for each lane of a process
+    ahead = self.batches_ahead(count)
+    # Two parts for each thread, or as many as there can be.
+    at_once = count * min(ahead, num_steps or ahead) // (2 * threads)
+    parts = -(-count // min(max(at_once, _PART_ROWS), _MOST_PART_ROWS))
     jobs = (self._job(step, rows, read, parts) for step in steps)
-    return prefetch(jobs, self.maker.workers, self.batches_ahead(count))
+    return prefetch(jobs, threads, ahead)
 
   def batches_ahead(self, rows: int) -> int:
     """Returns the number of prefetched batches of so many rows: `depth`, or fewer because of `prefetch_bytes`."""
     size = max(1, self.inputs.empty(rows).nbytes)
     return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // size))
 
-  def _job(self, step: int, rows: Sequence[int] | None, read: Read, workers: int) -> Job[Any, Batch]:
-    """Returns the job that makes a batch, in parts for so many workers."""
+  def _job(self, step: int, rows: Sequence[int] | None, read: Read, parts: int) -> Job[Any, Batch]:
+    """Returns the job that makes a batch, in so many parts."""
     positions = self._positions(step, rows)
     inputs = self.inputs.empty(len(positions))
-    count = min(workers, -(-len(positions) // _PART_ROWS))
-    split = zip(np.array_split(positions, count), np.array_split(inputs, count), strict=True)
-    parts = [functools.partial(self._part, read, step, *part) for part in split]
-    return Job(parts, functools.partial(self._joined, inputs))
+    split = zip(np.array_split(positions, parts), np.array_split(inputs, parts), strict=True)
+    calls = [functools.partial(self._part, read, step, *part) for part in split]
+    return Job(calls, functools.partial(self._joined, inputs))
 
   def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
     """Makes the rows at N positions of a step, and fills their `inputs`."""

@@ -312,7 +312,7 @@ class LengthBatches:
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: pieces of the longest drawn caption of each image, including EOS; 0 if there is none."""
     images = self._order.at(positions)
-    drawn = self._drawing.at(positions, images)
+    drawn = self._drawing.at(images)
     longest = np.zeros(len(positions), np.int64)
     for part, index in enumerate(self._indexes):
       of_part = np.flatnonzero(images.parts == part)

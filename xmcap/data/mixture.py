@@ -28,6 +28,7 @@ class MixedSource:
 
   Attributes:
     directory: the folders, for messages.
+    is_remote: whether a corpus is in a bucket.
     sizes: those of the sources; their names are NAME:SPLIT.
   """
 
@@ -38,13 +39,14 @@ class MixedSource:
       f"{name}:{of}": size for name, source in sources.items() for of, size in source.sizes.items()
     }
     self._sources = list(sources.values())
+    self.is_remote = any(source.is_remote for source in self._sources)
     self._starts = np.cumsum([0, *map(len, self._sources)])
 
   def __len__(self) -> int:
     return int(self._starts[-1])
 
   def iterate(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> Iterator[T]:
-    """Like `RecordSource.iterate`. In a bucket, each corpus is read ahead."""
+    """Like `RecordSource.iterate`. In a bucket, all corpora are read ahead at the same time."""
     chosen = np.asarray(indices, np.int64).reshape(-1)
     if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
       raise IndexError(f"index outside [0, {len(self)}) in split '{self.split}' of {self.directory}")

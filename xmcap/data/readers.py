@@ -48,7 +48,7 @@ class CaptionReader:
     self, inputs: np.ndarray, positions: np.ndarray, counted: np.ndarray, places: Places, length: int
   ) -> BatchRows:
     """Returns the targets of N images, padded to `length`, and their languages, `columns` [N, K]."""
-    drawn = self.drawing.read(self.source, positions, places)
+    drawn = self.drawing.read(self.source, places)
     keys, columns, texts, pivots = [], [], [], []
 
     def of_records() -> Iterator[tuple[str, bytes]]:

@@ -196,6 +196,7 @@ class RecordSource:
 
   Attributes:
     dataset: name of the corpus in the metadata.
+    is_remote: whether the files are in a bucket.
     stretches: the ranges of whole splits that make up the source.
     files: paths or addresses of the files that have them.
     sizes: for each of these splits `shard_lengths` (records of each file) and `bytes`, which identify its records.
@@ -248,7 +249,8 @@ class RecordSource:
         f"build {directory} again"
       )
     self.files = [addresses.join(directory, name) for name in names]
-    if addresses.is_remote(directory):
+    self.is_remote = addresses.is_remote(directory)
+    if self.is_remote:
       for name, path in zip(names, self.files, strict=True):
         if name + range_index.SUFFIX not in present:
           raise remote.without_index(path, self.directory)
@@ -275,7 +277,7 @@ class RecordSource:
       yield from self.iterate(range(start, min(start + _READ_BATCH, len(self))))
 
   def iterate(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> Iterator[T]:
-    """Yields the records at indices in [0, len), in order, reading each on demand (in a bucket: reading ahead).
+    """Yields the records at indices in [0, len), in order, reading each on demand; in a bucket ahead, from the call on.
 
     `parse` turns the bytes of a record into the result. IndexError if an index is out of range.
     """
@@ -286,7 +288,7 @@ class RecordSource:
       chosen = self.chosen[chosen]
     shards = np.searchsorted(self._ends, chosen, side="right")
     positions = chosen + self._shifts[shards]
-    yield from self._files.iterate(shards.tolist(), positions.tolist(), parse)
+    return self._files.iterate(shards.tolist(), positions.tolist(), parse)
 
   def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:
     """Like `iterate`, as a list."""

@@ -41,9 +41,10 @@ from xmcap.models.targets import Stabilizing, TargetFormat
 class CaptionStream(ImageStream):
   """Images with K captions each, in languages drawn by weight.
 
-  The K captions of an image are in K different languages, drawn by weight without replacement from the languages of
-  the image. An image with fewer than K languages continues with further captions of them, in the same order, and
-  repeats captions only after using all of them. Several captions in a language alternate by epoch.
+  The K captions of an image are in K different languages. An image with fewer than K languages continues with further
+  captions of them, and repeats captions only after using all of them. If all captions of an image are equally likely
+  (with `count`, or with as many captions in each language and equal weights), an epoch shows each of them exactly once,
+  in an order of the image's own; see caption_choice.py.
 
   A batch has `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], with EOS and
   padding, `target_weights` float32 [B, K, T], 1 for every piece and EOS, and `key` [B] strings. A caption that is too
@@ -187,7 +188,7 @@ class CaptionStream(ImageStream):
   def texts(self, positions: np.ndarray) -> list[dict[str, str]]:
     """Returns {language: its first drawn caption} of the images at N positions, int64 [N]."""
     texts = []
-    for _, record, languages, places in self._drawing.read(self.source, positions, self.order.at(positions)):
+    for _, record, languages, places in self._drawing.read(self.source, self.order.at(positions)):
       # Beyond its captions, an image's columns are padding.
       codes = [self.languages[column] for column in languages[: len(places)]]
       pairs = zip(codes, (record.texts[place].decode() for place in places), strict=True)
@@ -216,6 +217,7 @@ class CaptionStream(ImageStream):
       "target_lengths": self.target_lengths,
       "bucket_window": self.bucket_window,
       "count_power": self._count_power,
+      "captions": self._drawing.method,
       "vocabulary": self.vocabulary.sha256,
     }
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from xmcap import processes, terminal
 from xmcap.errors import XmcapError
-from xmcap.files import object_store, range_cache
+from xmcap.files import attempts, object_store, range_cache
 
 Part = TypeVar("Part")
 Out = TypeVar("Out")
@@ -98,16 +98,17 @@ class Decoders:
     self.count = count
     self._stream = stream
     self.started = False
-    self._idle: queue.SimpleQueue[tuple[processes.Worker, _Pixels]] = queue.SimpleQueue()
+    self._idle: queue.SimpleQueue[tuple[processes.Worker, int, _Pixels]] = queue.SimpleQueue()
     self._lock = threading.Lock()
     self._end: Any = None
 
-  def start(self, read: Callable[..., Any], size: int) -> None:
+  def start(self, read: Callable[..., Any], size: int, lanes: int = 1) -> None:
     """Starts the processes, unless they run, and waits until they are ready.
 
     Args:
       read: called as `read(pixels, *arguments)`; can be pickled.
       size: bytes of the pixels of the largest part.
+      lanes: parts that a process makes at a time: while some wait for their records, it decodes another.
 
     Raises:
       XmcapError: a process cannot be started, or cannot open the records or the vocabulary.
@@ -124,19 +125,21 @@ class Decoders:
         begun = []
         with _starting, _lean():
           for _ in range(self.count):
-            pixels = _Pixels(size)
+            pixels = [_Pixels(size) for _ in range(lanes)]  # the kernel gives memory only where it is used
             advice = f"use fewer processes ({self._stream}.workers is {self.count})"
-            workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice))
-            begun.append((workers[-1], pixels))
-        for worker, _ in begun:
-          worker.send(_begin, packed, bound)
-        for worker, _ in begun:
+            workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice, lanes=lanes))
+            begun.append(pixels)
+        for number, worker in enumerate(workers):
+          worker.send(_begin, packed, bound, number)
+        for worker in workers:
           worker.receive()
       except BaseException:
         self._end()
         raise
-      for pair in begun:
-        self._idle.put(pair)
+      # The first lanes of all processes come first, so that a few parts are shared by all.
+      for number in range(lanes):
+        for worker, pixels in zip(workers, begun, strict=True):
+          self._idle.put((worker.lanes[number], number, pixels[number]))
       self.started = True
 
   def make(self, pixels: np.ndarray, *arguments: Any) -> Any:
@@ -146,14 +149,14 @@ class Decoders:
       Killed: the process died.
       XmcapError: as `read`.
     """
-    worker, shared = self._idle.get()
+    worker, lane, shared = self._idle.get()
     try:
-      worker.send(_make, pixels.shape, arguments)
+      worker.send(_make, lane, pixels.shape, arguments)
       made = worker.receive()
       pixels[...] = shared.array(pixels.shape)
       return made
     finally:
-      self._idle.put((worker, shared))
+      self._idle.put((worker, lane, shared))
 
   def close(self) -> None:
     """Ends the processes; nobody may wait for a part."""
@@ -192,22 +195,24 @@ def _end(workers: list[processes.Worker]) -> None:
 _here = types.SimpleNamespace()
 
 
-def _attach(pixels: _Pixels) -> None:
+def _attach(pixels: Sequence[_Pixels]) -> None:
   terminal.guard()
   # A scheduler may send it to all processes of a job; this one is needed until its parent has saved everything.
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
   _here.pixels = pixels
 
 
-def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]]) -> None:
+def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int) -> None:
+  if number:
+    attempts.silence()  # they all wait for the same bucket
   for name, values in bound.items():
     for parameter, value in values.items():
       gin.bind_parameter(f"{name}.{parameter}", value)
   _here.read = pickle.loads(packed)
 
 
-def _make(shape: tuple[int, ...], arguments: tuple[Any, ...]) -> Any:
-  return _here.read(_here.pixels.array(shape), *arguments)
+def _make(lane: int, shape: tuple[int, ...], arguments: tuple[Any, ...]) -> Any:
+  return _here.read(_here.pixels[lane].array(shape), *arguments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,7 +276,7 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   if not workers or seconds <= 0:
     return 0.0
   # Small batches, so that the time limit is met, with some images for each worker.
-  at_once = min(8 * workers, rows)
+  at_once = min(8 * workers * stream.lanes, rows)
   trial = stream.resized(at_once)
   trial.maker = trial.maker.uncounted()
   trial.begin()

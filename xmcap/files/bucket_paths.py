@@ -17,7 +17,7 @@ from typing import IO, Any
 from etils import epath
 from etils.epath import backend, gpath, stat_utils
 
-from xmcap.files import buckets
+from xmcap.files import buckets, object_store
 
 __all__ = ["epath"]
 
@@ -43,10 +43,14 @@ class _CloudStorage(backend.Backend):
         with blob.open(mode, **({"encoding": "utf-8"} if is_text else {})) as stream:
           yield stream
         return
-      data = blob.download_as_bytes()
+      data = blob.download_as_bytes(retry=_retry())
       yield io.StringIO(data.decode()) if is_text else io.BytesIO(data)
       return
-    before = self._found(path).download_as_bytes() if "a" in mode and self._blob(path).exists() else b""
+    before = (
+      self._found(path).download_as_bytes(retry=_retry())
+      if "a" in mode and self._blob(path).exists(retry=_retry())
+      else b""
+    )
     file = io.StringIO() if is_text else io.BytesIO()
     yield file
     written = file.getvalue()
@@ -57,13 +61,15 @@ class _CloudStorage(backend.Backend):
 
   def isdir(self, path: Any) -> bool:
     bucket, key = _parts(path)
-    blobs = self._client.list_blobs(bucket, prefix=key and f"{key}/", max_results=1)
-    return next(iter(blobs), None) is not None or (not key and self._client.bucket(bucket).exists())
+    blobs = self._client.list_blobs(bucket, prefix=key and f"{key}/", max_results=1, retry=_retry())
+    return next(iter(blobs), None) is not None or (
+      not key and self._client.bucket(bucket).exists(retry=_retry())
+    )
 
   def listdir(self, path: Any) -> list[str]:
     bucket, key = _parts(path)
     prefix = key and f"{key}/"
-    blobs = self._client.list_blobs(bucket, prefix=prefix, delimiter="/")
+    blobs = self._client.list_blobs(bucket, prefix=prefix, delimiter="/", retry=_retry())
     names = {blob.name for blob in blobs} | {name.rstrip("/") for name in blobs.prefixes}
     if prefix and not names:
       raise FileNotFoundError(f"{path} is missing")
@@ -114,7 +120,7 @@ class _CloudStorage(backend.Backend):
 
   def rmtree(self, path: Any) -> None:
     bucket, key = _parts(path)
-    blobs = list(self._client.list_blobs(bucket, prefix=f"{key}/"))
+    blobs = list(self._client.list_blobs(bucket, prefix=f"{key}/", retry=_retry()))
     if not blobs:
       self.remove(path)
       return
@@ -134,7 +140,7 @@ class _CloudStorage(backend.Backend):
     if self._is_file(path):
       moved = [(self._blob(path), new)]
     else:
-      below = self._client.list_blobs(bucket, prefix=f"{key}/")
+      below = self._client.list_blobs(bucket, prefix=f"{key}/", retry=_retry())
       moved = [(blob, new + blob.name[len(key) :]) for blob in below]
     if not moved:
       raise FileNotFoundError(f"{path} is missing")
@@ -169,7 +175,7 @@ class _CloudStorage(backend.Backend):
     return self._client.bucket(bucket).blob(key + "/" * path.endswith("/"))
 
   def _is_file(self, path: str) -> bool:
-    return bool(_parts(path)[1]) and self._blob(path).exists()
+    return bool(_parts(path)[1]) and self._blob(path).exists(retry=_retry())
 
   def _found(self, path: str) -> Any:
     blob = self._blob(path)
@@ -178,7 +184,7 @@ class _CloudStorage(backend.Backend):
     return blob
 
   def _write(self, path: str, data: bytes) -> None:
-    self._blob(path).upload_from_string(data)
+    self._blob(path).upload_from_string(data, retry=_retry())
 
 
 _STORE = _CloudStorage()
@@ -199,6 +205,13 @@ def _client(server: str) -> Any:
   return buckets.client()
 
 
+def _retry() -> Any:
+  """How long a failed request is repeated; as objects are written whole, that changes nothing."""
+  from google.cloud.storage.retry import DEFAULT_RETRY
+
+  return DEFAULT_RETRY.with_timeout(object_store.ObjectStore().seconds)
+
+
 def _parts(path: str) -> tuple[str, str]:
   """The bucket and the name of an object or folder, which does not end in a slash."""
   bucket, _, key = path.removeprefix("gs://").partition("/")
@@ -212,7 +225,7 @@ def _loaded(blob: Any) -> bool:
   if not blob.name:
     return False
   try:
-    blob.reload()
+    blob.reload(retry=_retry())
   except NotFound:
     return False
   return True
@@ -222,12 +235,12 @@ def _delete(blob: Any) -> None:
   from google.cloud.exceptions import NotFound
 
   with contextlib.suppress(NotFound):  # another host was faster
-    blob.delete()
+    blob.delete(retry=_retry())
 
 
 def _copy(blob: Any, target: Any) -> None:
   token = None
   while True:
-    token, _, _ = target.rewrite(blob, token=token)
+    token, _, _ = target.rewrite(blob, token=token, retry=_retry())
     if token is None:
       return

@@ -8,21 +8,20 @@ import concurrent.futures
 import dataclasses
 import functools
 import os
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.files import buckets, refusals
+from xmcap.files import attempts, buckets, paths, refusals
 
 T = TypeVar("T")
 
-_FIRST_PAUSE = 0.25  # seconds; doubled after each attempt
-_LONGEST_PAUSE = 8.0
 _TENSORSTORE = ("gs", "s3")
-_FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
+_FINAL = (
+  "PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED", "NOT_FOUND",
+)  # fmt: skip
 
 
 @gin.configurable
@@ -33,17 +32,17 @@ class ObjectStore:
   Attributes:
     requests: concurrent reads of this process, per kind of store.
     timeout_seconds: a read that takes longer is started again.
-    attempts: attempts per read. The pauses between them are 0.25, 0.5, 1, 2, 4, then 8 seconds.
+    seconds: how long a request that fails is tried again, after pauses of random lengths up to 32 seconds.
   """
 
   requests: int = 128
   timeout_seconds: float = 30.0
-  attempts: int = 6
+  seconds: float = 600.0
 
   def __post_init__(self):
-    if self.requests < 1 or self.attempts < 1 or self.timeout_seconds <= 0:
+    if self.requests < 1 or self.seconds <= 0 or self.timeout_seconds <= 0:
       raise UsageError(
-        f"ObjectStore.requests={self.requests}, .attempts={self.attempts}, "
+        f"ObjectStore.requests={self.requests}, .seconds={self.seconds}, "
         f".timeout_seconds={self.timeout_seconds}: each must be above 0"
       )
 
@@ -64,7 +63,7 @@ class Read:
   def result(self) -> bytes:
     """Returns the bytes; called again, it reads them again.
 
-    FileNotFoundError, ShortObjectError, or XmcapError if all attempts fail.
+    FileNotFoundError, ShortObjectError, XmcapError if the store refuses, or RestartError if it does not answer in time.
     """
     data = _tried(self.address, self._wait)
     start, stop = self._range.start, self._range.stop
@@ -111,31 +110,27 @@ def _tried(address: str, ask: Callable[[Any, float], T], done: str = "read") -> 
   `done` says in errors what cannot be done with the object.
   """
   settings = ObjectStore()
-  backend = _backend_of(address.split("://")[0], settings.requests)
-  reason = ""
-  for attempt in range(settings.attempts):
-    if attempt:
-      time.sleep(min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_PAUSE))
-    try:
-      return ask(backend, settings.timeout_seconds)
-    except FileNotFoundError:
-      raise FileNotFoundError(f"{address} is missing") from None
-    except TimeoutError:
-      reason = f"no answer within {settings.timeout_seconds:g} seconds"
-    except Exception as error:  # fsspec's stores raise their own libraries' errors
-      reason = one_line(error)
-      if "OUT_OF_RANGE" in reason:
-        raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
-      if isinstance(refusal := refusals.explained(error, address), UsageError):
-        raise refusal from None
-      if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
-        raise XmcapError(
-          f"{address} cannot be {done} ({reason}): check its name and your permissions"
-        ) from None
-  raise XmcapError(
-    f"{address} cannot be {done} ({reason}; tried {settings.attempts} times): "
-    "check the network and the store, or raise ObjectStore.attempts or ObjectStore.timeout_seconds"
-  )
+  scheme, bucket = address.split("://")[0], _parts(address)[0]
+  backend = _backend_of(scheme, settings.requests)
+  with attempts.Attempts(_outage(f"{scheme}://{bucket}"), address, settings.seconds) as trying:
+    while True:
+      try:
+        return ask(backend, settings.timeout_seconds)
+      except FileNotFoundError:
+        raise FileNotFoundError(f"{address} is missing") from None
+      except TimeoutError:
+        reason = f"no answer within {settings.timeout_seconds:g} seconds"
+      except Exception as error:  # fsspec's stores raise their own libraries' errors
+        reason = one_line(error)
+        if "OUT_OF_RANGE" in reason:
+          raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
+        if isinstance(refusal := refusals.explained(error, address), UsageError):
+          raise refusal from None
+        if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
+          raise XmcapError(
+            f"{address} cannot be {done} ({reason}): check its name and your permissions"
+          ) from None
+      trying.failed(done, reason)
 
 
 class _TensorStore:
@@ -251,9 +246,11 @@ def _backend_of(scheme: str, requests: int) -> _TensorStore | _Fsspec:
   return (_TensorStore if scheme in _TENSORSTORE else _Fsspec)(scheme, requests)
 
 
+_outage = functools.cache(attempts.Outage)
+
+
 def _parts(address: str) -> tuple[str, str]:
-  """Returns the bucket and key of an address; UsageError if it has no bucket."""
+  """Returns the bucket and key of an address; UsageError if no bucket can have that name."""
+  paths.check_scheme(address)
   bucket, _, key = address.split("://", 1)[1].partition("/")
-  if not bucket:
-    raise UsageError(f"{address} names no bucket: give SCHEME://BUCKET/FOLDER")
   return bucket, key

@@ -10,16 +10,27 @@ from xmcap.terminal import shown
 
 _STORES = ("gs", "s3")
 _OTHER_NAMES = ("gcs", "s3a")  # that fsspec has for stores of ours
+# https://cloud.google.com/storage/docs/buckets#naming; only a name with dots may be longer than 63.
+_BUCKET = re.compile(r"[a-z0-9](?:[a-z0-9_-]{1,61}|[a-z0-9._-]{1,220})[a-z0-9]")
 # One slash is left of two where a path was normalised, or was typed so.
 _SCHEME = re.compile(rf"([\w.+-]*)://|(?:{'|'.join(_STORES)}):/?")
 
 
 def check_scheme(address: str | os.PathLike) -> None:
-  """Raises UsageError for an address such as g://BUCKET or gs:/BUCKET, whose scheme no store has."""
+  """Raises UsageError for an address such as g://BUCKET or gs:/BUCKET, whose scheme no store has, and for gs://A_B/."""
   text = os.fsdecode(address)
   scheme = _SCHEME.match(text)
   if scheme and scheme[1] not in _STORES and not _is_of_fsspec(scheme[1]):
     raise UsageError(f"{shown(text)}: {_unknown(scheme[0])}")
+  if scheme and scheme[1] in _STORES:
+    bucket = text[scheme.end() :].partition("/")[0]
+    if not bucket:
+      raise UsageError(f"{shown(text)} names no bucket: give {scheme[0]}BUCKET/FOLDER")
+    if not _BUCKET.fullmatch(bucket):
+      raise UsageError(
+        f"{shown(text)}: no bucket is called '{shown(bucket)}': a name has 3 to 63 lower-case letters, digits, '-', "
+        "'_' or '.', and a letter or digit at both ends"
+      )
 
 
 def explained(error: BaseException) -> UsageError | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xmcap import terminal
 from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
+from xmcap.launch.restarts import Restarts
 
 MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
@@ -78,7 +79,7 @@ def run(
   Args:
     command: what each of the `processes` runs.
     processes, devices: numbers of processes, and of the simulated CPU devices of each; 0: the real devices.
-    restart: how often all of them are restarted after exit code 75 or a death by a signal.
+    restart: how often in a row all of them are restarted after exit code 75 or a death by a signal without progress.
     grace: seconds between SIGTERM and SIGKILL.
     env: variables added to those of this process.
 
@@ -87,8 +88,9 @@ def run(
   """
   variables = environment(devices, {**os.environ, **(env or {})})
   with _counted_signals() as num_signals:
-    for attempt in range(restart + 1):
-      group = _Processes()
+    restarts = Restarts(restart)
+    while True:
+      group = _Processes(restarts.read)
       try:
         group.start(_commands(command, processes, _free_port()), variables)
         process, code = group.wait(num_signals, grace)
@@ -96,9 +98,11 @@ def run(
         group.kill()
       if code == 0 or num_signals() or not is_restartable(code):
         break
-      if attempt < restart:
-        ended = f"process {process} ended with {exit_code_words(code)}"
-        runner.say(f"{ended}: restarting ({attempt + 1} of {restart})")
+      ended, again = f"process {process} ended with {exit_code_words(code)}", restarts.next()
+      if restart:
+        runner.say(f"{ended}: {again or restarts.spent}")
+      if not again:
+        break
   return 128 - code if code < 0 else code
 
 
@@ -130,9 +134,13 @@ def _counted_signals() -> Iterator[Callable[[], int]]:
 
 
 class _Processes:
-  """The processes of one attempt, each in a session of its own, so that its children can be ended with it."""
+  """The processes of one attempt, each in a session of its own, so that its children can be ended with it.
 
-  def __init__(self):
+  `read` is called with each line of their output.
+  """
+
+  def __init__(self, read: Callable[[str], None]):
+    self._read = read
     self._processes: list[subprocess.Popen] = []
     self._readers: list[threading.Thread] = []
 
@@ -140,7 +148,7 @@ class _Processes:
     for argv in argvs:
       self._processes.append(_start(argv, variables))
     for index, process in enumerate(self._processes):
-      reader = threading.Thread(target=_copy_lines, args=(process.stdout, index), daemon=True)
+      reader = threading.Thread(target=_copy_lines, args=(process.stdout, index, self._read), daemon=True)
       reader.start()
       self._readers.append(reader)
 
@@ -216,7 +224,7 @@ def _start(argv: Sequence[str], variables: Mapping[str, str]) -> subprocess.Pope
     raise runner.no_program(argv[0], error) from None
 
 
-def _copy_lines(pipe, index: int) -> None:
+def _copy_lines(pipe, index: int, read: Callable[[str], None]) -> None:
   """Copies whole lines to standard output, prefixed with the number of the process."""
   with pipe:
     for line in pipe:
@@ -225,6 +233,7 @@ def _copy_lines(pipe, index: int) -> None:
       text = line.rstrip(b"\r\n").decode("utf-8", "replace")
       try:
         with _printing:
+          read(text)
           sys.stdout.write(f"[{index}] {text}\n")
           terminal.check_reader()
       except BrokenPipeError:

@@ -1,6 +1,7 @@
 """Runs a command on a TPU VM: creates it, installs xmcap, starts every worker, follows the run and restarts it."""
 
 import dataclasses
+import itertools
 import math
 import pathlib
 import time
@@ -12,6 +13,7 @@ from xmcap.launch import lifetime, runner
 from xmcap.launch.gcloud import TpuVm
 from xmcap.launch.options import check_fields, check_text, option
 from xmcap.launch.package import Package
+from xmcap.launch.restarts import Restarts
 from xmcap.launch.workers import Outcome, Workers, judge
 
 _POLL_SECONDS = 30.0
@@ -27,7 +29,7 @@ class Following:
     "a folder to copy to every worker, where the command runs", "", rule="files", metavar="gs://..."
   )
   wait: float = option("how long to wait for the TPU to be ready", 24.0, metavar="HOURS")
-  restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
+  restart: int = option("largest number of restarts in a row without progress", 10, metavar="K")
   delete_when_done: str = option(
     "delete the slice when the run has finished; always: also when it has failed or cannot be followed", "never",
     const="finished", choices=("never", "finished", "always"),
@@ -76,7 +78,8 @@ class TpuVmRun:
     self._clock, self._price = clock, price
     hours = following.delete_after
     self._end = clock() + 3600 * hours if hours else math.inf
-    self._workers = Workers(vm)
+    self._restarts = Restarts(following.restart)
+    self._workers = Workers(vm, self._restarts.read)
     self._exists: bool | None = None  # None: perhaps
     self._is_used = self._deletes_itself = self._started = self._is_over = False
 
@@ -98,7 +101,9 @@ class TpuVmRun:
       (f"{look}, the log of worker 0 from the first byte not yet printed", vm.ssh("logs", ["1"], "0")),
     ]
     why = "after exit code 75, a death by a signal or a lost worker"
-    stop = runner.function("stop", f"{why}; then start over, at most {following.restart} times", vm.stop())
+    stop = runner.function(
+      "stop", f"{why}; then start over, at most {following.restart} times without progress", vm.stop()
+    )
     when = ["after a preemption; then start over too"]
     if following.delete_when_done != "never":
       when.append(f"when done: {following.delete_when_done}")
@@ -163,17 +168,17 @@ class TpuVmRun:
     return None
 
   def _run(self) -> None:
-    restart = self._following.restart
-    for attempt in range(restart + 1):
+    for attempt in itertools.count():
       self._make_ready(first=attempt == 0)
       outcome = self._attempt(first=attempt == 0)
       if outcome.kind == "finished":
         return
       if outcome.kind == "failed":
         raise XmcapError(f"{outcome.why}: see the log above, or --action=logs")
-      if attempt < restart:
-        runner.say(f"{outcome.why}: restarting ({attempt + 1} of {restart})")
-    raise XmcapError(f"{outcome.why}, after {restart} restarts")
+      again = self._restarts.next()
+      if not again:
+        raise XmcapError(f"{outcome.why}: {self._restarts.spent}")
+      runner.say(f"{outcome.why}: {again}")
 
   def preparation(self) -> list[tuple[str, list[str]]]:
     """Returns (description, command) of all steps once the slice is ready; the last one starts the run."""
@@ -235,7 +240,7 @@ class TpuVmRun:
             runner.run(self._create(), self._limit(lifetime.CREATE_SECONDS))
           else:
             runner.run(self._vm.delete(), self._limit(lifetime.DELETE_SECONDS))
-          self._workers, self._started = Workers(self._vm), False
+          self._workers, self._started = Workers(self._vm, self._restarts.read), False
           continue
         except runner.LateError as error:
           self._check_time()

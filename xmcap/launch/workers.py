@@ -3,7 +3,7 @@
 import codecs
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from xmcap.launch import local, runner
@@ -20,14 +20,14 @@ class Outcome(NamedTuple):
 
 
 class Workers:
-  """Asks the workers.
+  """Asks the workers; `read` is called with the text that `print_log` prints.
 
   Attributes:
     delete_at: the time, in seconds since 1970, at which worker 0 deletes the slice; 0: never, as far as is known.
   """
 
-  def __init__(self, vm: TpuVm):
-    self._vm = vm
+  def __init__(self, vm: TpuVm, read: Callable[[str], None]):
+    self._vm, self._read = vm, read
     self._printed = 0  # bytes of worker 0's log
     self.delete_at = 0
 
@@ -54,6 +54,7 @@ class Workers:
       new = new[: new.rfind(b"\n") + 1]
     if not new:
       return
+    self._read(new.decode("utf-8", "replace"))
     skipped = int(first) - 1 - self._printed
     if skipped > 0:
       where = f"worker 0 in ~/xmcap/{self._vm.name}/log"

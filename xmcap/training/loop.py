@@ -3,19 +3,20 @@
 import contextlib
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gin
 import jax
 
 from xmcap import configuration
-from xmcap.errors import UsageError
+from xmcap.errors import RestartError, UsageError, one_line
 from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
 from xmcap.training.checkpoints.start import Pretrained, starting_state
 from xmcap.training.checkpoints.write import CheckpointPolicy, Checkpoints
 from xmcap.training.compilation_cache import CompilationCache
+from xmcap.training.device_faults import DeviceFaults
 from xmcap.training.feed import Feed
 from xmcap.training.hooks import hooks as make_hooks
 from xmcap.training.hosts import watch
@@ -73,8 +74,9 @@ def train(
 
   Raises:
     UsageError: the configuration is inconsistent.
-    XmcapError: the folder cannot be written, a checkpoint does not fit, or the loss stays non-finite.
-    RestartError: the data source stalls, or another process of the run is lost.
+    XmcapError: the folder cannot be written, a checkpoint does not fit, the loss stays non-finite, or a device fails
+      in the first step, or twice at the same one.
+    RestartError: the data source stalls, a device fails, or another process of the run is lost.
   """
   start = start or Start()
   goodput = Goodput(start.launched)
@@ -159,7 +161,9 @@ def train(
   explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
   progress.show(first, {"configuration": explained}, {})
   run = Run(model_dir, first, total_steps, state, feed, progress, checkpoints, say)
+  device_faults = DeviceFaults(model_dir, progress)
   with contextlib.ExitStack() as stack:
+    stack.enter_context(device_faults)
     stack.enter_context(progress)
     stack.callback(compilation_cache.close)
     stack.callback(checkpoints.close)
@@ -173,11 +177,13 @@ def train(
     goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():
-      batch = feed.next(run.step + 1)
+      with _saved_if_it_must_restart(run):
+        batch = feed.next(run.step + 1)
       with progress.step(batch, feed.seconds_waited), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, batch)
       run.step += 1
       progress.add(metrics)
+      device_faults.check()
       checkpoints.check()
       for hook in hooks:
         hook(run)
@@ -188,6 +194,8 @@ def train(
     checkpoints.wait()
     progress.beside("saving", time.monotonic() - began)
     run.finished = run.is_last and not run.evaluation_stopped
+    if run.finished:
+      device_faults.forget()
     progress.event("finished" if run.finished else "stopped")
   watch.progress("")
 
@@ -200,3 +208,21 @@ def train(
     run.message = f"stopped by {stop.name} at step {run.step} of {total_steps}, everything is saved"
   say(f"{run.message}; checkpoints in {checkpoints.directory}")
   return run
+
+
+@contextlib.contextmanager
+def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
+  """Saves the state before a RestartError, such as of a bucket that does not answer, ends the run.
+
+  Only if there is one process: the others may be in a step, and do not save.
+  """
+  try:
+    yield
+  except RestartError as error:
+    if jax.process_count() == 1:
+      try:
+        run.checkpoints.save(run.step, run.state)
+        run.checkpoints.wait()
+      except Exception as failure:  # where the checkpoints go may not answer either
+        run.say(f"step {run.step} was not saved: {one_line(failure)}")
+    raise error

@@ -21,6 +21,8 @@ _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 BESIDE = ("evaluating", "saving", "compiling", "profiling")
 """Activities other than training; their time is left out of the rates."""
 
+_SETTLE_SECONDS = 60.0
+
 
 class Pace:
   """Step times since the last report, and the time spent on other activities."""
@@ -102,6 +104,8 @@ class TrainingProgress:
     self._lengths = lengths
     self._ideal: dict[_Shapes, float | None] = {}
     self._step = self._start_step = start_step
+    self._begun: _Shapes | None = None
+    self._ran: set[_Shapes] = set()
     self._start_over()
 
   def _start_over(self) -> None:
@@ -136,8 +140,10 @@ class TrainingProgress:
     if compiles:
       self._say(f"compiling the step, {self._program(dict(shapes))}: about a minute, more for a large model")
     began, programs = time.monotonic(), compilation_cache.programs()
+    self._begun = shapes
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
+    self._begun = None
     if compiles:
       # The call returns when the step is compiled and dispatched.
       seconds, is_cached = time.monotonic() - began, compilation_cache.programs().all_found_since(programs)
@@ -181,7 +187,38 @@ class TrainingProgress:
     while len(self._pending) - self._done > ahead:
       jax.block_until_ready(self._pending[self._done])
       self.pace.step_done()
-      self._done += 1
+      self._step_done()
+
+  def _step_done(self) -> None:
+    self._ran.add(self._batches[self._done])
+    self._done += 1
+
+  @property
+  def done(self) -> int:
+    """The last step that the devices are known to have done."""
+    return self._step - len(self._batches) + self._done
+
+  def undone(self) -> tuple[int, bool]:
+    """Returns the step that an error of a device ended, and whether the step's program ran before in this process.
+
+    An error comes when something waits for a result, which may be steps later. Between two steps, the step is the next
+    one, and the question is whether any program ran.
+    """
+    end = time.monotonic() + _SETTLE_SECONDS
+    while self._done < len(self._pending):
+      try:
+        # Steps before the failed one may still run; one that hangs is not waited for.
+        while not all(value.is_ready() for value in jax.tree.leaves(self._pending[self._done])):
+          if time.monotonic() > end:
+            raise TimeoutError
+          time.sleep(0.01)
+        jax.block_until_ready(self._pending[self._done])
+      except Exception:
+        break
+      self._step_done()
+    else:
+      return self.done + 1, self._begun in self._ran if self._begun else bool(self._ran)
+    return self.done + 1, self._batches[self._done] in self._ran
 
   def report(self, step: int) -> dict[str, float]:
     """Fetches, prints and writes the measurements since the last report, and returns them by name.

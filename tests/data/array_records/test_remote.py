@@ -47,7 +47,7 @@ def remote(store, local):
 def impatient():
   with gin.unlock_config():
     gin.parse_config(
-      ["ObjectStore.attempts = 2", "ObjectStore.timeout_seconds = 0.3", "RecordCache.bytes = 0"]
+      ["ObjectStore.seconds = 2", "ObjectStore.timeout_seconds = 0.3", "RecordCache.bytes = 0"]
     )
   yield
   gin.clear_config()

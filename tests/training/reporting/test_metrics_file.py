@@ -99,9 +99,9 @@ def stored(monkeypatch):
 
 
 def test_metrics_object_keeps_existing_lines(stored):
-  store = stored({"gs://b/run/metrics.jsonl": b'{"step": 1}\n{"st'})
-  write("gs://b/run", *((step, {"a": 0}) for step in range(2, 50)))
-  lines = store.objects["gs://b/run/metrics.jsonl"].decode().splitlines()
+  store = stored({"gs://bucket-b/run/metrics.jsonl": b'{"step": 1}\n{"st'})
+  write("gs://bucket-b/run", *((step, {"a": 0}) for step in range(2, 50)))
+  lines = store.objects["gs://bucket-b/run/metrics.jsonl"].decode().splitlines()
   assert [json.loads(line)["step"] for line in (lines[0], *lines[2:])] == [1, *range(2, 50)]
   assert store.writes == 1
 
@@ -109,36 +109,36 @@ def test_metrics_object_keeps_existing_lines(stored):
 def test_metrics_object_is_written_once_per_interval(stored, monkeypatch):
   store, now = stored({}), [0.0]
   monkeypatch.setattr(metrics_file.time, "monotonic", lambda: now[0])
-  file = MetricsFile("gs://b/run", every=60)
+  file = MetricsFile("gs://bucket-b/run", every=60)
   for step in range(10):
     now[0] += 25
     file.scalars(step, {"a": 0})
-  assert store.writes == 3 and store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 9
+  assert store.writes == 3 and store.objects["gs://bucket-b/run/metrics.jsonl"].count(b"\n") == 9
   file.close()
-  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 10
+  assert store.objects["gs://bucket-b/run/metrics.jsonl"].count(b"\n") == 10
 
 
 def test_metrics_object_write_does_not_block_a_step(stored, monkeypatch):
   store, answers = stored({}), threading.Event()
   write_bytes = metrics_file.MetricsFile._rewrite
   monkeypatch.setattr(MetricsFile, "_rewrite", lambda *given: (answers.wait(60), write_bytes(*given)))
-  writer = AllWriters([MetricsFile("gs://b/run", every=0)], print)
+  writer = AllWriters([MetricsFile("gs://bucket-b/run", every=0)], print)
   for step in range(5):
     writer.scalars(step, {"a": 0})
   assert store.writes == 0
   answers.set()
   writer.close()
-  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5
+  assert store.objects["gs://bucket-b/run/metrics.jsonl"].count(b"\n") == 5
 
 
 def test_metrics_object_is_written_after_a_failure(stored):
   store = stored({}, fails=1)
-  file = MetricsFile("gs://b/run", every=0)
+  file = MetricsFile("gs://bucket-b/run", every=0)
   with pytest.raises(OSError):
     file.scalars(1, {"a": 0})
   assert not store.objects
   file.close()
-  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 1
+  assert store.objects["gs://bucket-b/run/metrics.jsonl"].count(b"\n") == 1
 
 
 def test_metrics_line_format():

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xmcap.data.array_records import local
 from xmcap.data.array_records.range_index import SUFFIX, RangeIndex
@@ -41,7 +41,17 @@ class RemoteRecordFiles:
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """Yields the records at (file number, position), in order, reading ahead; XmcapError if one cannot be read."""
+    """Yields the records at (file number, position), in order; XmcapError if one cannot be read.
+
+    The first reads begin with the call.
+    """
+    records = self._iterate(files, positions, parse)
+    next(records)
+    return records
+
+  def _iterate(
+    self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
+  ) -> Iterator[Any]:
     cache = range_cache.RecordCache().open()
     self._open(set(files))
     begun: collections.deque[tuple[int, _Range]] = collections.deque()
@@ -50,6 +60,7 @@ class RemoteRecordFiles:
     )
     try:
       begun.extend(itertools.islice(waiting, _AHEAD))
+      yield  # to `iterate`
       while begun:
         file, stretch = begun[0]
         try:

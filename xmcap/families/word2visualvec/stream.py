@@ -90,6 +90,7 @@ class WordStream(ImageStream):
       "language_weights": [dict(part.weights) for part in self.parts],
       "sources": [part.sources for part in self.parts],
       "longest": self.longest,
+      "captions": self.reader.drawing.method,
       "splits": {part.name: part.source.split for part in self.parts},
     }
 
@@ -122,7 +123,7 @@ class WordReader:
     """Returns the words and features of N images."""
     keys: list[str] = []
     captions: dict[str, list[tuple[int, str, str]]] = {}  # by language: row, text, words of the release
-    for row, (part, record, _, chosen) in enumerate(self.drawing.read(self.source, positions, places)):
+    for row, (part, record, _, chosen) in enumerate(self.drawing.read(self.source, places)):
       keys.append(self.prefixes[part] + record.key)
       for place in chosen:  # one or none
         of_language = captions.setdefault(record.languages[place].decode(), [])

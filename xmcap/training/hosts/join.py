@@ -25,7 +25,7 @@ from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.files import refusals
 from xmcap.files.bucket_paths import epath
-from xmcap.training.hosts import cluster, proxies, watch
+from xmcap.training.hosts import cluster, devices, proxies, watch
 from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call, split_address
 
@@ -131,6 +131,11 @@ def total(name: str, mine: Mapping[str, int]) -> dict[str, int]:
   return dict(counts)
 
 
+def here() -> str:
+  """Names this process and its host, with one process only the host."""
+  return _current.describe([_current.index]) if _current else _host_name()
+
+
 def barrier(name: str) -> None:
   """`Hosts.barrier`; with one process, nothing."""
   if _current:
@@ -205,9 +210,8 @@ def _joined(
   process: cluster.ClusterProcess, preemption: bool, timeouts: HostTimeouts, own_watch: watch.Watch | None
 ) -> Iterator[None]:
   global _current
-  name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
   names = roll_call(
-    process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
+    process.coordinator_address, process.num_processes, process.process_id, timeouts.start, _host_name()
   )
   proxies.go_past(split_address(process.coordinator_address)[0], "no_grpc_proxy")
   jax.config.update("jax_enable_preemption_service", preemption)
@@ -241,7 +245,7 @@ def _joined(
       hosts.heartbeat.tell_failure(XmcapError.exit_code, _one_line(f"{type(error).__name__}: {error}"))
       os._exit(XmcapError.exit_code)
     # Gin adds the chain of callers after the first line of an error.
-    line = _one_line(str(failure).split("\n  In call to configurable")[0])
+    line = _one_line(str(failure).split("\n  In call to configurable")[0], limit=1000)
     hosts.heartbeat.tell_failure(failure.exit_code, line)
     if failure is error:
       raise
@@ -260,7 +264,9 @@ def _end_overdue(process: cluster.ClusterProcess, seconds: float) -> None:
 
 
 def as_lost(error: BaseException) -> RestartError | None:
-  """Returns a RestartError if the message of `error`, from jax or Orbax, shows that a process was lost, else None."""
+  """Returns a RestartError if `error`, from jax or Orbax, says that a device failed or a process is gone, else None."""
+  if fault := devices.fault(error):
+    return RestartError(f"a device of {_host_name()} failed: {fault}")
   is_known = isinstance(error, jax.errors.JaxRuntimeError | OSError | RuntimeError)
   # On CPUs, dispatching a program that has lost a peer raises ValueError.
   if _current is None or not (is_known or (isinstance(error, ValueError) and "Gloo" in str(error))):
@@ -277,5 +283,9 @@ def as_lost(error: BaseException) -> RestartError | None:
   return RestartError(f"another process of the run is gone ({_one_line(str(error))})")
 
 
-def _one_line(text: str) -> str:
-  return terminal.shown(" ".join(text.split()), limit=240)
+def _host_name() -> str:
+  return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _one_line(text: str, limit: int = 240) -> str:
+  return terminal.shown(" ".join(text.split()), limit)
