@@ -3,11 +3,15 @@
 import random
 import sys
 
+import hypothesis
 import pytest
 
 from tests import environment, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
 from xmcap.files import object_store
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # tests do not time
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_addoption(parser):
