@@ -90,7 +90,7 @@ def test_hostile_gin_runs_if_the_user_names_it(folder, ran, tmp_path, kind):
   """Or the test above would prove nothing."""
   (folder / "config.gin").write_text(models.hostile_gin(ran, tmp_path)[kind])
   picture = models.image(tmp_path)
-  xmcap("caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", picture)
+  xmcap("caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", "--allow_import", picture)
   assert ran.exists()
 
 
@@ -142,7 +142,9 @@ def test_model_folder_of_an_earlier_release(folder, tmp_path):
   line = failed("convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "model.json, which describes the weights, is missing" in line
   # As that line says.
-  xmcap("caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", picture).succeeded()
+  xmcap(
+    "caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", "--allow_import", picture
+  ).succeeded()
 
 
 def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path):

@@ -31,7 +31,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def lines(monkeypatch):
   lines: list[str] = []
-  monkeypatch.setattr(attempts.logging, "warning", lambda text, *values: lines.append(text % values))
+  monkeypatch.setattr(attempts, "_warn", lines.append)
   return lines
 
 

@@ -1,12 +1,11 @@
 """Tries requests to a store again while it stumbles: for minutes, at random times, and said once."""
 
 import contextlib
+import logging
 import random
 import threading
 import time
 from collections.abc import Iterator
-
-from absl import logging
 
 from xmcap.errors import RestartError
 
@@ -108,4 +107,4 @@ class Attempts:
 
 def _warn(line: str) -> None:
   if not _is_silent:
-    logging.warning("%s", line)
+    logging.getLogger(__name__).warning("%s", line)
