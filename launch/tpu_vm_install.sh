@@ -52,7 +52,8 @@ for scripts in "$folder"/venv/lib/python*/site-packages/xmcap/launch_scripts; do
   else
     echo "xmcap: this package has no requirements.lock: the newest versions are installed on $(hostname)" >&2
     # What trains is an extra of the package, also of one whose address has no name; no index is asked for xmcap then.
-    uv pip install "${options[@]}" "xmcap[train]" "$package" "jax[tpu]"
+    packages=("xmcap[train]" "$package" "jax[tpu]")
+    uv pip install "${options[@]}" "${packages[@]}"
   fi
 done
 printf "%s" "$key" >"$folder/installed"
