@@ -104,7 +104,7 @@ def test_grid_names_dropped_columns_and_the_file():
 _CELL = st.text(st.sampled_from("ab 7狗"), max_size=30)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(
   st.lists(st.tuples(_CELL, _CELL, st.integers(0, 10**9).map(str)), min_size=1, max_size=4),
   st.integers(18, 60),  # the longest number, and two columns for each label

@@ -4,11 +4,11 @@ import ast
 import functools
 import json
 import pathlib
-import sys
 
 import pytest
 
 import xmcap
+from tests.make import work
 from xmcap import languages, wording
 from xmcap.corpora.releases import babel_labels
 from xmcap.errors import XmcapError
@@ -93,24 +93,6 @@ def test_counting_in_a_loop_is_found(text, calls):
   assert list(counting(ast.parse(text))) == calls
 
 
-def work(call):
-  """The lines of Python that a call runs, and the comparisons of `Text`."""
-  count = 0
-
-  def trace(frame, event, argument):
-    nonlocal count
-    count += 1
-    return trace
-
-  before = sys.gettrace()
-  sys.settrace(trace)
-  try:
-    call()
-  finally:
-    sys.settrace(before)
-  return count + Text.compared
-
-
 class Text(str):
   """A text that counts how often it is compared."""
 
@@ -189,5 +171,6 @@ def test_twice_the_input_takes_at_most_twice_the_work(tmp_path, name):
   counts = []
   for count in (300, 300, 600):  # the first fills caches
     Text.compared = 0
-    counts.append(work(GROWING[name](tmp_path, count)))
+    call = GROWING[name](tmp_path, count)
+    counts.append(work.lines_run(call) + Text.compared)
   assert counts[2] <= 2.3 * counts[1]

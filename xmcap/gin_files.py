@@ -118,11 +118,11 @@ class Search:
     self, name: str, folder: pathlib.Path, origin: str, of_folder: str, only_own: bool = False
   ) -> pathlib.Path:
     """The file of a name; paths are relative to `folder`, which messages call `of_folder`."""
-    own = ("xmcap's folder", gin_folder() / name)
+    installed = ("xmcap's folder", gin_folder() / name)
     near = (of_folder, folder / name)
     searched = [(f"--gin_search_paths={path}", pathlib.Path(self.folder, path, name)) for path in self.paths]
     is_path = pathlib.Path(name).is_absolute() or not {".", ".."}.isdisjoint(name.split("/"))
-    places = [own] if only_own else [near] if is_path else [own, *searched, near]
+    places = [installed] if only_own else [near] if is_path else [installed, *searched, near]
     files = {path.resolve(): (place, path) for place, path in reversed(places) if path.is_file()}
     if not files:
       if "://" in name:
@@ -190,8 +190,8 @@ def statements(text: str, origin: str) -> list[Statement]:
     message, (line, _) = error.args
     raise UsageError(f"{origin}, line {line}: gin cannot read this: {message}") from None
   except SyntaxError as error:
-    what = shown((error.text or error.msg).strip(), _LONGEST_QUOTE)
-    raise UsageError(f"{origin}, line {error.lineno}: gin cannot read this: {what}") from None
+    quote = shown((error.text or error.msg).strip(), _LONGEST_QUOTE)
+    raise UsageError(f"{origin}, line {error.lineno}: gin cannot read this: {quote}") from None
   except (ValueError, TypeError) as error:  # such as a list as the key of a dictionary
     raise UsageError(f"{origin}: gin cannot read this: {shown(str(error), _LONGEST_QUOTE)}") from None
 

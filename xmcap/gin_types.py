@@ -36,9 +36,9 @@ def check() -> None:
       if name in hints and not _fits(value, hints[name]):
         short = f"{selector.rsplit('.', 1)[-1]}.{name}"
         by = f" (from {macro})" if macro else ""
-        known = _BY_POLICY.get((name, value)) if isinstance(value, bool) else None
+        policy = _BY_POLICY.get((name, value)) if isinstance(value, bool) else None
         raise UsageError(
-          f"{short} = {shown(repr(value), 60)}{by}: give {known or inspect.formatannotation(hints[name])}"
+          f"{short} = {shown(repr(value), 60)}{by}: give {policy or inspect.formatannotation(hints[name])}"
         )
 
 

@@ -30,7 +30,7 @@ def _words_of_bash(text: str) -> list[str]:
 
 @pytest.mark.parametrize("quote", [quoting.words, quoting.shown, quoting.xpk_words])
 def test_quoted_words_round_trip_in_bash(quote):
-  @settings(max_examples=20, deadline=None)
+  @settings(max_examples=20)
   @given(_ARGUMENTS)
   @example(HOSTILE)
   @example([f"--command={text}" for text in HOSTILE])
@@ -47,7 +47,6 @@ def test_quoted_word_has_no_line_break_or_control_character(text):
   assert len(line.splitlines()) == 1 and not re.search(r"[\x00-\x1f\x7f-\x9f]", line)
 
 
-@settings(deadline=None)
 @given(_ARGUMENTS)
 @example(HOSTILE)
 def test_xpk_quoted_words_have_no_template_syntax(texts):

@@ -1,11 +1,9 @@
 """Tries requests to a store again while it stumbles: for minutes, at random times, and said once."""
 
-import contextlib
 import logging
 import random
 import threading
 import time
-from collections.abc import Iterator
 
 from xmcap.errors import RestartError
 
@@ -45,22 +43,21 @@ class Outage:
       self._said = now
     _warn(f"{self._store}: {reason}: trying again for up to {seconds:.0f} s")
 
-  @contextlib.contextmanager
-  def waiting(self) -> Iterator[None]:
-    """Counts a request that has failed, until it succeeds or is given up; with the last one the outage is over."""
+  def begin(self) -> None:
+    """Counts a request that has failed."""
     with self._lock:
       if not self._waiting:
         self._began, self._repeated = time.monotonic(), 0
       self._waiting += 1
-    try:
-      yield
-    finally:
-      with self._lock:
-        self._waiting -= 1
-        is_over = not self._waiting and self._said is not None and self._said >= self._began
-        seconds, repeated = time.monotonic() - self._began, self._repeated
-      if is_over:
-        _warn(f"{self._store}: after {seconds:.0f} s no request waits; {repeated} were repeated")
+
+  def end(self) -> None:
+    """Counts that it succeeded or was given up; with the last one the outage is over."""
+    with self._lock:
+      self._waiting -= 1
+      is_over = not self._waiting and self._said is not None and self._said >= self._began
+      seconds, repeated = time.monotonic() - self._began, self._repeated
+    if is_over:
+      _warn(f"{self._store}: after {seconds:.0f} s no request waits; {repeated} were repeated")
 
 
 class Attempts:
@@ -76,23 +73,23 @@ class Attempts:
     self._outage, self._address, self._seconds = outage, address, seconds
     self._end = time.monotonic() + seconds
     self._longest = _FIRST_PAUSE
-    self._waiting = contextlib.ExitStack()
-    self._is_waiting = False
+    self._has_failed = False
 
   def __enter__(self) -> "Attempts":
     return self
 
   def __exit__(self, *_: object) -> None:
-    self._waiting.close()
+    if self._has_failed:
+      self._outage.end()
 
   def failed(self, done: str, reason: str) -> None:
     """Waits until the next attempt; `done` says what the object could not be, such as `read`.
 
     RestartError if the time is over.
     """
-    if not self._is_waiting:
-      self._waiting.enter_context(self._outage.waiting())
-      self._is_waiting = True
+    if not self._has_failed:
+      self._outage.begin()
+      self._has_failed = True
     # Any time up to the longest: all hosts began to wait at the same moment, and must not come back at one.
     pause = random.uniform(0, self._longest)
     self._longest = min(2 * self._longest, _LONGEST_PAUSE)

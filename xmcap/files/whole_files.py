@@ -121,12 +121,12 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     yield path
     return
   temporary = _temporary(path)
-  if _batch_of(path)[0]:
+  batch, place = _batch_of(path)
+  if batch:
     clear(path.parent, path.name)  # the lock of a set beside its main file clears only that one's
   try:
     yield temporary
     with write_errors_name(path):
-      batch, place = _batch_of(path)
       if batch:
         _refuse_folder(path)
         batch.renamed[place] = os.path.join(os.path.dirname(place), temporary.name)

@@ -24,7 +24,7 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float], squared: bool =
     a, b = values[a], values[b]
     observed, expected = ((a - b) ** 2).mean(), a.var() + b.var() + (a.mean() - b.mean()) ** 2
   else:
-    counts = [np.bincount(own, minlength=len(values)) / len(first) for own in (a, b)]
+    counts = [np.bincount(codes, minlength=len(values)) / len(first) for codes in (a, b)]
     observed, expected = (a != b).mean(), 1 - counts[0] @ counts[1]
   return float(1 - observed / expected) if len(values) > 1 else None
 

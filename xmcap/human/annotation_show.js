@@ -99,19 +99,19 @@ function start(name) {
 
 // Title, labels and guidelines, in the language of the page where they are translated.
 function showTexts() {
-  const own = { lang: language.code, dir: language.direction };
+  const inLanguage = { lang: language.code, dir: language.direction };
   const [title, task, labels] = data.texts ?? [procedure.title, "", []];
   const parts = [".text-sentence", ".text-tags", ".text-sentences", ".text-suggested-tags"];
   const texts = { ".brand, .text-title": title };
   labels.forEach((label, number) => { texts[parts[number]] = label; });
   for (const [selector, text] of Object.entries(texts)) {
     fill(selector, text);
-    for (const element of document.querySelectorAll(selector)) Object.assign(element, data.texts ? own : {});
+    for (const element of document.querySelectorAll(selector)) Object.assign(element, data.texts ? inLanguage : {});
   }
   const lines = procedure.translated && task ? [task] : procedure.guidelines;
   for (const part of document.querySelectorAll(".text-task")) {
     part.append(...lines.map((line) => (
-      create(line.startsWith("# ") ? "h3" : "p", line.replace(/^# /, ""), line === task ? own : { dir: "auto" }))));
+      create(line.startsWith("# ") ? "h3" : "p", line.replace(/^# /, ""), line === task ? inLanguage : { dir: "auto" }))));
   }
 }
 

@@ -152,7 +152,7 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
       earlier = latest.setdefault(place, annotation)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.
       replaced += earlier != annotation
-      order, before = ((one.last_time, len(one.events)) for one in (annotation, earlier))
+      order, before = ((saved.last_time, len(saved.events)) for saved in (annotation, earlier))
       if earlier != annotation and max(order, before)[0] > tomorrow and not annotation.continues(earlier):
         raise UsageError(
           f"{where}: '{shown(annotator)}' has two annotations of '{shown(annotation.key)}', and a clock that ran "

@@ -60,9 +60,9 @@ function keep() {
 }
 
 // Returns what of some answers this page can take.
-function known(given) {
+function accepted(entries) {
   const taken = bare();
-  for (const [id, values] of Object.entries(given ?? {})) {
+  for (const [id, values] of Object.entries(entries ?? {})) {
     const answer = bare(values);
     const offered = criteria.filter(({ name, choices }) => choices.some(([value]) => value === answer[name]));
     if (!ids.has(id) || !offered.length) continue;
@@ -74,9 +74,9 @@ function known(given) {
 
 function recall(name) {
   const state = readKept(kept(name));
-  answers = known(state?.answers);
+  answers = accepted(state?.answers);
   saved = new Set(Array.isArray(state?.saved) ? state.saved.filter((id) => ids.has(id)) : []);
-  first = typeof state?.first?.rater === "string" ? { rater: state.first.rater, answers: known(state.first.answers) } : null;
+  first = typeof state?.first?.rater === "string" ? { rater: state.first.rater, answers: accepted(state.first.answers) } : null;
   place = state?.language === language && Number.isInteger(state.place) && state.place in screens ? state.place : 0;
   unsaved = Boolean(state?.unsaved);
 }

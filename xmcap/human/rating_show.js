@@ -62,11 +62,11 @@ function render() {
 function show() {
   for (const { item, section, questions, total } of cards) {
     questions.forEach(({ choices }, number) => {
-      const given = shownOf(item, criteria[number]);
+      const answer = shownOf(item, criteria[number]);
       const before = firstOf(item, criteria[number]);
       for (const choice of choices) {
         const value = Number(choice.dataset.value);
-        choice.setAttribute("aria-pressed", String(value === given));
+        choice.setAttribute("aria-pressed", String(value === answer));
         choice.classList.toggle("first", value === before);
         choice.title = value === before ? `${first.rater}'s answer` : "";
       }
@@ -129,7 +129,7 @@ let chosen = null; // ratings that were read from a file
 const MOST_OF_NAME = 1_000; // characters; one that is typed has at most 100
 
 function readRatings(text) {
-  const given = bare();
+  const rows = bare();
   const raters = new Set();
   text.split("\n").forEach((line, number) => {
     if (!line.trim()) return;
@@ -141,15 +141,15 @@ function readRatings(text) {
     }
     if (row?.taken_back === true && ids.has(row.item)) return;
     const name = typeof row?.rater === "string" ? tidy(row.rater) : "";
-    if (!ids.has(row?.item) || !name || name.length > MOST_OF_NAME || !(row.item in known({ [row.item]: row }))) {
+    if (!ids.has(row?.item) || !name || name.length > MOST_OF_NAME || !(row.item in accepted({ [row.item]: row }))) {
       throw new Error(`Line ${number + 1} is no rating of this page.`);
     }
-    if (row.item in given) throw new Error(`Line ${number + 1} rates an item again; keep one line of it.`);
-    given[row.item] = row;
+    if (row.item in rows) throw new Error(`Line ${number + 1} rates an item again; keep one line of it.`);
+    rows[row.item] = row;
     raters.add(name);
   });
   if (raters.size !== 1) throw new Error(`The file has the ratings of ${raters.size} people; choose one of one person.`);
-  return { rater: [...raters][0], answers: known(given) };
+  return { rater: [...raters][0], answers: accepted(rows) };
 }
 
 async function chooseFirst() {

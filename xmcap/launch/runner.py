@@ -75,8 +75,8 @@ def stoppable() -> Iterator[None]:
   """
 
   def stop(number, _):
-    for other in handlers:
-      signal.signal(other, signal.SIG_IGN)
+    for heeded in handlers:
+      signal.signal(heeded, signal.SIG_IGN)
     raise _Stop(number)
 
   handlers = {}

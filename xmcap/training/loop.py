@@ -218,11 +218,11 @@ def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
   """
   try:
     yield
-  except RestartError as error:
+  except RestartError:
     if jax.process_count() == 1:
       try:
         run.checkpoints.save(run.step, run.state)
         run.checkpoints.wait()
       except Exception as failure:  # where the checkpoints go may not answer either
         run.say(f"step {run.step} was not saved: {one_line(failure)}")
-    raise error
+    raise

@@ -82,7 +82,7 @@ NOT_CAPTIONS = {
 }  # fmt: skip
 
 
-@hypothesis.settings(deadline=None, max_examples=200, derandomize=True)
+@hypothesis.settings(max_examples=200, derandomize=True)
 @hypothesis.given(
   st.lists(st.sampled_from(["words", *NOT_CAPTIONS]), min_size=1, max_size=8),
   # Most codes are of languages that no column's name means unasked.

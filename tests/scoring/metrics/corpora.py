@@ -20,7 +20,7 @@ def any_corpus(max_examples, words=_LETTERS):
   """Runs a test of one argument, (hypothesis, references) of each image, on so many corpora."""
 
   def decorated(test):
-    settings = hypothesis.settings(max_examples=max_examples, deadline=None, database=None)
+    settings = hypothesis.settings(max_examples=max_examples, database=None)
     return settings(hypothesis.given(corpora_of(words))(test))
 
   return decorated

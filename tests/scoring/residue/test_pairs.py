@@ -2,10 +2,10 @@
 
 import itertools
 import re
-import sys
 
 import pytest
 
+from tests.make import work
 from xmcap.scoring.residue import forms
 from xmcap.scoring.residue.pairs import Kind, Pairs
 
@@ -28,24 +28,6 @@ def test_pairs_are_those_that_re_finds(name):
       assert pairs.sub(r"\1" if kept == r"\2" else kept, text) == expression.sub(kept, text), text
 
 
-def lines_run(call):
-  """The number of lines of Python that a call runs."""
-  count = 0
-
-  def trace(frame, event, argument):
-    nonlocal count
-    count += event == "line"
-    return trace
-
-  before = sys.gettrace()
-  sys.settrace(trace)
-  try:
-    call()
-  finally:
-    sys.settrace(before)
-  return count
-
-
 @pytest.mark.parametrize(
   "piece", [" ~~a", " **a", "***a** ", " __a", "[INST]", "<<SYS>>", "\u2581", "<|user|>a"]
 )
@@ -53,7 +35,7 @@ def test_work_grows_with_the_length_of_a_caption(piece):
   """What is within `re` is not counted: each mark without an end is looked for once, which the lines show."""
 
   def lines_of(caption):
-    return lines_run(lambda: [form.remove(caption) for form in forms.FORMS.values()])
+    return work.lines_run(lambda: [form.remove(caption) for form in forms.FORMS.values()])
 
   lines_of(piece * 400)  # fills caches
   assert lines_of(piece * 400) < 2.2 * lines_of(piece * 200)

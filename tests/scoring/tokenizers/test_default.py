@@ -74,7 +74,7 @@ def test_missing_segmenter_says_what_to_install(monkeypatch):
   assert "pip install jieba" in refusal(segmenters.load, "zh", error=XmcapError)
 
 
-@hypothesis.settings(max_examples=100, deadline=None, database=None)
+@hypothesis.settings(max_examples=100, database=None)
 @hypothesis.given(
   st.sampled_from(["en", "tr", "el", "uk", "ar", "hi"]),
   st.lists(
