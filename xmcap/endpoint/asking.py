@@ -1,0 +1,191 @@
+"""Captions pictures through an endpoint: picture by picture, all languages of a picture back to back.
+
+Each question has an id, and the journal has its answer, so that a run which ended, however it ended, asks only what is
+not answered yet.
+"""
+
+import asyncio
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from xmcap.endpoint import journal as journal_lib
+from xmcap.endpoint import pictures
+from xmcap.endpoint.answers import Answer, State, Tokens
+from xmcap.endpoint.client import Client
+from xmcap.endpoint.journal import Journal, question_id
+from xmcap.endpoint.pictures import Picture
+from xmcap.endpoint.questions import Questions
+from xmcap.errors import UsageError, XmcapError
+from xmcap.progress import Progress, Say
+
+STRATEGIES = ("direct", "translate")
+_FIRST = 5  # questions that all failed mean that something is wrong with the run
+_PICTURES = 4  # at least so many are under way, so that the first questions of the next hide those of the last
+_PIVOT = "en"
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+  """Dollars for a million tokens: of prompts, of prompts from the cache, of answers."""
+
+  prompt: float = 0.0
+  cached: float = 0.0
+  completion: float = 0.0
+
+  def of(self, tokens: Tokens) -> float:
+    """Returns the cost of tokens in dollars."""
+    uncached = tokens.prompt - tokens.cached
+    return (uncached * self.prompt + tokens.cached * self.cached + tokens.completion * self.completion) / 1e6
+
+
+class Asking:
+  """A run.
+
+  Args:
+    client: asks the endpoint.
+    questions: makes the questions.
+    journal: has the answers of earlier runs, and gets those of this one.
+    languages: codes.
+    read: key -> bytes of the picture's file; called in threads.
+    strategy: `direct`, or `translate`: the caption is asked in English, and translated.
+    by_id: whether the server keeps pictures by their ids, so that only the first question of a picture has its bytes.
+    price: of tokens.
+    max_cost: dollars, after which nothing more is asked; None: no limit.
+
+  Attributes:
+    states: how many questions are in each state, those of earlier runs too.
+    tokens: of the answers of this run.
+    asked: questions that this run has asked.
+    broken: key -> why the picture cannot be sent.
+    ids: (key, language) -> id of the question whose answer is the caption.
+  """
+
+  def __init__(
+    self, client: Client, questions: Questions, journal: Journal, languages: Sequence[str], read: Callable[[str], bytes],
+    strategy: str = "direct", by_id: bool = False, price: Price | None = None, max_cost: float | None = None,
+  ):  # fmt: skip
+    self.states: collections.Counter[State] = collections.Counter()
+    self.tokens = Tokens()
+    self.asked = 0
+    self.broken: dict[str, str] = {}
+    self.ids: dict[tuple[str, str], str] = {}
+    self._client, self._questions, self._journal = client, questions, journal
+    self._languages, self._read, self._strategy = languages, read, strategy
+    self._by_id, self._price, self._max_cost = by_id, price or Price(), max_cost
+    self._failed_first = 0
+
+  @property
+  def cost(self) -> float:
+    """Dollars of this run's tokens."""
+    return self._price.of(self.tokens)
+
+  async def run(self, keys: Sequence[str], say: Say) -> None:
+    """Asks for the captions of pictures, by their keys.
+
+    Raises:
+      UsageError: the server refuses every question.
+      RestartError: it does not answer.
+      XmcapError: the costs reached their limit.
+    """
+    label = f"pictures captioned in {len(self._languages)} language{'s' * (len(self._languages) > 1)}"
+    progress = Progress(say, label, len(keys))
+    places = asyncio.Semaphore(max(_PICTURES, -(-2 * self._client.endpoint.max_requests // len(self._languages))))
+    done = 0
+
+    async def of_key(turn: int, key: str) -> None:
+      nonlocal done
+      try:
+        await self._picture(turn, key)
+      finally:
+        places.release()
+      done += 1
+      progress(done)
+
+    try:
+      async with asyncio.TaskGroup() as tasks:
+        for turn, key in enumerate(keys):
+          await places.acquire()
+          tasks.create_task(of_key(turn, key))
+    except BaseExceptionGroup as errors:
+      raise _first(errors) from None
+
+  async def _picture(self, turn: int, key: str) -> None:
+    try:
+      picture = await asyncio.to_thread(lambda: pictures.encode(self._read(key), key))
+    except XmcapError as error:
+      self.broken[key] = str(error)
+      return
+    if self._strategy == "translate":
+      english = await self._caption(turn, picture, _PIVOT)
+      rest = [language for language in self._languages if language != _PIVOT]
+      await self._together(self._translation(turn, key, language, english) for language in rest)
+      return
+    languages = list(self._languages)
+    sent = False
+    while self._by_id and languages and not sent:
+      before = self.asked
+      await self._caption(turn, picture, languages.pop(0))
+      sent = self.asked > before
+    await self._together(self._caption(turn, picture, language, sent) for language in languages)
+
+  async def _together(self, captions) -> None:
+    async with asyncio.TaskGroup() as tasks:
+      for caption in captions:
+        tasks.create_task(caption)
+
+  async def _caption(self, turn: int, picture: Picture, language: str, sent: bool = False) -> str:
+    """The id of the question for a caption; it is asked unless the journal has its answer."""
+    whole = self._questions.of_picture(picture, language, False if self._by_id else None)
+    plain = self._questions.of_picture(picture, language)
+    question = question_id(self._questions.identity(plain, picture))
+    body = self._questions.of_picture(picture, language, True) if sent else whole
+    await self._settle(turn, question, picture.key, language, body, (lambda: whole) if sent else None)
+    return question
+
+  async def _translation(self, turn: int, key: str, language: str, english: str) -> None:
+    pivot = self._journal.answer(english)
+    if pivot.state is not State.ANSWERED:
+      question = question_id({"translation": language, "of": english})
+      self._append(question, key, language, pivot._replace(reason=f"no English caption: {pivot.reason}", tokens=Tokens()))
+      return
+    request = self._questions.of_translation(pivot.text, language)
+    question = question_id(self._questions.identity(request, None))
+    await self._settle(turn, question, key, language, request)
+
+  async def _settle(self, turn: int, question: str, key: str, language: str, body, whole=None) -> None:
+    self.ids[key, language] = question
+    state = self._journal.states.get(question)
+    if state is not None and state is not State.FAILED:
+      self.states[state] += 1
+      return
+    if self._max_cost is not None and self.cost >= self._max_cost:
+      raise XmcapError(
+        f"--max_cost={self._max_cost:g}: reached; nothing more is asked, and the same command with a higher one continues"
+      )
+    answer = await self._client.ask(body, turn, whole)
+    self.asked += 1
+    self.tokens = self.tokens.plus(answer.tokens)
+    self._append(question, key, language, answer)
+    self._check_first(answer)
+
+  def _append(self, question: str, key: str, language: str, answer: Answer) -> None:
+    self.ids[key, language] = question
+    self._journal.append(question, key, language, answer)
+    self.states[answer.state] += 1
+
+  def _check_first(self, answer: Answer) -> None:
+    if self._failed_first < 0:
+      return
+    self._failed_first = self._failed_first + 1 if answer.state is State.FAILED else -1
+    if self._failed_first >= _FIRST:
+      raise UsageError(
+        f"{self._client.endpoint.url}: the first {_FIRST} questions failed: {answer.reason}: see the server's own log"
+      )
+
+
+def _first(errors: BaseException) -> BaseException:
+  """The first error of nested groups."""
+  while isinstance(errors, BaseExceptionGroup):
+    errors = errors.exceptions[0]
+  return errors
