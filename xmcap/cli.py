@@ -20,10 +20,21 @@ from xmcap.files import paths, refusals
 
 # Command -> its module in `commands`, in the order of --help.
 _COMMANDS = {
-  **dict.fromkeys(("train", "eval", "caption"), "model"),
+  **dict.fromkeys(("train", "eval"), "model"),
   **{
     name: name
-    for name in ("tag", "embed", "features", "serve", "convert", "export", "plan", "launch", "runs")
+    for name in (
+      "caption",
+      "tag",
+      "embed",
+      "features",
+      "serve",
+      "convert",
+      "export",
+      "plan",
+      "launch",
+      "runs",
+    )
   },
   **dict.fromkeys(("score", "compare"), "score"),
   **{name: name for name in ("retrieval", "human", "published", "data", "doctor")},

@@ -37,6 +37,7 @@ MODULES: dict[str, tuple[str, ...]] = {
   "train": _TRAIN,
   "seqio": (*_TRAIN, "seqio", "tensorflow", "tensorflow_datasets"),
   "serve": (*_TRAIN, "prometheus_client", "starlette", "uvicorn"),
+  "endpoint": ("httpx2",),
 }
 """The extras that whole commands need -> the modules that they add to those of scoring."""
 

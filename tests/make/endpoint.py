@@ -24,7 +24,9 @@ def completion(text: str | None, finish: str = "stop", **message: Any) -> dict[s
   return {
     "object": "chat.completion",
     "model": "stub-1",
-    "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}],
+    "choices": [
+      {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+    ],
     "usage": {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}},
   }
 
@@ -77,7 +79,7 @@ class Endpoint:
     if self.ids and "uuid" in image:
       if url is None and image["uuid"] not in self.pictures:
         return JSONResponse({"error": {"message": "Cache miss for image 0"}}, 400)
-      url = self.pictures.setdefault(image["uuid"], url)
+      url = self.pictures.setdefault(image["uuid"], str(url))
     if url is None:
       return JSONResponse({"error": {"message": "Invalid base64 value"}}, 400)
     return JSONResponse(completion(f"{text} {hash(url) % 10**8}"))

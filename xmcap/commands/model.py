@@ -1,10 +1,9 @@
-"""The commands that run a model: train, eval, caption."""
+"""The commands that run a model: train, eval."""
 
 import contextlib
-from collections.abc import Iterator
 
-from xmcap import languages, platforms, quiet
-from xmcap.commands import base, hosts, image_results
+from xmcap import platforms, quiet
+from xmcap.commands import base, hosts
 from xmcap.errors import RestartError, UsageError
 from xmcap.files import buckets, outputs
 
@@ -41,30 +40,6 @@ def add(commands) -> None:
   base.add_raw(evaluate)
   hosts.add(evaluate)
   base.add_gin(evaluate)
-
-  caption = base.add_command(
-    commands, "caption", _caption, "caption pictures in the requested languages", extra="train"
-  )
-  base.add_model(caption)
-  codes = (
-    "codes such as en,th,ar, or all (36), or trained: those that the model was trained on; default: en, or trained"
-    " if en is not among them"
-  )
-  base.text(caption, "--languages", "CODES", codes, "", short="-l")
-  forms = {
-    ".jsonl": "for xmcap score",
-    ".csv": "a row for each picture, a column for each language",
-    ".html": "a page with the pictures",
-  }
-  image_results.add(caption, "the captions", forms)
-  base.add_raw(caption)
-  search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
-  base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
-  tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
-  base.text(caption, "--tags", "FILE", tags)
-  images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
-  base.text(caption, "images", "IMAGE", images, type=base.address, nargs="+")
-  base.add_gin(caption)
 
 
 def _train(arguments) -> None:
@@ -121,58 +96,3 @@ def _eval(arguments) -> None:
     # What is bound in gin is used unless it is given here.
     options = {"step": arguments.step, "weights": arguments.weights}
     model_dir.evaluate(**{name: value for name, value in options.items() if value is not None})
-
-
-def _caption(arguments) -> None:
-  platforms.choose()
-  base.check_names(arguments)
-  if arguments.languages:
-    languages.parse(arguments.languages)  # reports an unknown one before the model is read
-  from xmcap import wording
-  from xmcap.evaluation import image_files
-  from xmcap.pages import captions_table, gallery
-
-  files = image_files.find(arguments.images)
-  as_predictions = arguments.json or bool(arguments.out)
-  keys = image_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
-  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--tags": arguments.tags})
-  if arguments.out.lower().endswith(".html") and len(files) > gallery.MOST:
-    raise UsageError(
-      f"--out={arguments.out}: {len(files):,} pictures are too many for a page: name at most {gallery.MOST:,}, or give"
-      " .jsonl or .csv"
-    )
-  if len(files) == 1:
-    image_files.check(*files)  # report an error in the only picture before loading the model
-  if arguments.search:
-    arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
-  if arguments.tags:
-    arguments.overrides += ["Predictor.prompt_tags=@TagPrompts()", f"TagPrompts.tags={arguments.tags!r}"]
-  if not base.configure(arguments, arguments.model_dir):
-    return
-  from xmcap.evaluation import model_dir
-  from xmcap.reading import predictions
-
-  images = dict(zip(keys, files, strict=True))
-  key_of = dict(zip(files, keys if as_predictions else files, strict=True))
-  codes = model_dir.languages_of(arguments.model_dir, arguments.languages)
-  read = arguments.step, arguments.weights
-  whole = set()
-
-  def captions() -> image_results.Results:
-    for file, of_file in model_dir.caption_files(arguments.model_dir, images, codes, *read):
-      whole.add(file)
-      yield key_of[file], of_file
-
-  def page(results: image_results.Results) -> Iterator[str]:
-    return gallery.lines(
-      "Captions", f"{wording.count(len(files), 'picture')}, {arguments.model_dir}", results,
-      lambda key: image_files.read(images[key]),
-    )  # fmt: skip
-
-  forms = {
-    ".jsonl": predictions.as_lines,
-    ".csv": lambda results: captions_table.wide(codes, results, base.say),
-    ".html": page,
-  }
-  image_results.deliver(arguments, captions(), forms, str, "pictures captioned", len(files))
-  image_results.check_whole(len(files) - len(whole), len(files))

@@ -101,7 +101,9 @@ def error_message(body: bytes) -> str:
 def is_filtered(message: str) -> bool:
   """Whether the message of an error says that a filter refused the picture or the prompt."""
   words = message.lower().replace("_", " ")
-  return any(sign in words for sign in ("content filter", "content policy", "content management", "safety system"))
+  return any(
+    sign in words for sign in ("content filter", "content policy", "content management", "safety system")
+  )
 
 
 def _text(content: Any) -> str:

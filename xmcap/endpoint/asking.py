@@ -9,7 +9,6 @@ import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from xmcap.endpoint import journal as journal_lib
 from xmcap.endpoint import pictures
 from xmcap.endpoint.answers import Answer, State, Tokens
 from xmcap.endpoint.client import Client
@@ -21,7 +20,9 @@ from xmcap.progress import Progress, Say
 
 STRATEGIES = ("direct", "translate")
 _FIRST = 5  # questions that all failed mean that something is wrong with the run
-_PICTURES = 4  # at least so many are under way, so that the first questions of the next hide those of the last
+_PICTURES = (
+  4  # at least so many are under way, so that the first questions of the next hide those of the last
+)
 _PIVOT = "en"
 
 
@@ -62,8 +63,9 @@ class Asking:
   """
 
   def __init__(
-    self, client: Client, questions: Questions, journal: Journal, languages: Sequence[str], read: Callable[[str], bytes],
-    strategy: str = "direct", by_id: bool = False, price: Price | None = None, max_cost: float | None = None,
+    self, client: Client, questions: Questions, journal: Journal, languages: Sequence[str],
+    read: Callable[[str], bytes], strategy: str = "direct", by_id: bool = False, price: Price | None = None,
+    max_cost: float | None = None,
   ):  # fmt: skip
     self.states: collections.Counter[State] = collections.Counter()
     self.tokens = Tokens()
@@ -90,7 +92,9 @@ class Asking:
     """
     label = f"pictures captioned in {len(self._languages)} language{'s' * (len(self._languages) > 1)}"
     progress = Progress(say, label, len(keys))
-    places = asyncio.Semaphore(max(_PICTURES, -(-2 * self._client.endpoint.max_requests // len(self._languages))))
+    places = asyncio.Semaphore(
+      max(_PICTURES, -(-2 * self._client.endpoint.max_requests // len(self._languages)))
+    )
     done = 0
 
     async def of_key(turn: int, key: str) -> None:
@@ -147,7 +151,9 @@ class Asking:
     pivot = self._journal.answer(english)
     if pivot.state is not State.ANSWERED:
       question = question_id({"translation": language, "of": english})
-      self._append(question, key, language, pivot._replace(reason=f"no English caption: {pivot.reason}", tokens=Tokens()))
+      self._append(
+        question, key, language, pivot._replace(reason=f"no English caption: {pivot.reason}", tokens=Tokens())
+      )
       return
     request = self._questions.of_translation(pivot.text, language)
     question = question_id(self._questions.identity(request, None))
@@ -161,7 +167,7 @@ class Asking:
       return
     if self._max_cost is not None and self.cost >= self._max_cost:
       raise XmcapError(
-        f"--max_cost={self._max_cost:g}: reached; nothing more is asked, and the same command with a higher one continues"
+        f"--max_cost={self._max_cost:g}: reached; nothing more is asked; the same command with more continues"
       )
     answer = await self._client.ask(body, turn, whole)
     self.asked += 1

@@ -68,7 +68,9 @@ class Client:
     again: why requests were sent again -> how often.
   """
 
-  def __init__(self, endpoint: Endpoint, say: Callable[[str], None], pause: Callable[[float], Awaitable] = asyncio.sleep):
+  def __init__(
+    self, endpoint: Endpoint, say: Callable[[str], None], pause: Callable[[float], Awaitable] = asyncio.sleep
+  ):
     self.endpoint = endpoint
     self.limit = Limit(endpoint.max_requests)
     self.bytes_sent = self.attempts = 0
@@ -79,7 +81,9 @@ class Client:
     headers = {"Content-Type": "application/json"}
     if endpoint.key:
       headers["Authorization"] = f"Bearer {endpoint.key}"
-    pool = httpx2.Limits(max_connections=endpoint.max_requests, max_keepalive_connections=endpoint.max_requests)
+    pool = httpx2.Limits(
+      max_connections=endpoint.max_requests, max_keepalive_connections=endpoint.max_requests
+    )
     self._http = httpx2.AsyncClient(headers=headers, limits=pool, timeout=None, follow_redirects=False)
 
   async def __aenter__(self) -> "Client":
@@ -137,7 +141,9 @@ class Client:
         return Answer(State.FAILED, reason=f"500 ({message})")
       if time.monotonic() > deadline:
         if not self._answered:
-          raise RestartError(f"{self.endpoint.url} does not answer ({message}): start the server, and give the same command")
+          raise RestartError(
+            f"{self.endpoint.url} does not answer ({message}): start the server, and give the same command"
+          )
         return Answer(State.FAILED, reason=f"{message}, for {self.endpoint.patience_seconds:.0f} seconds")
       await self._pause(max(wait, random.uniform(0, pause)))
       pause = min(2 * pause, _LONGEST_PAUSE)
@@ -162,7 +168,9 @@ class Client:
     except httpx2.HTTPError as error:
       return 0, one_line(error).encode(), 0.0
     except (httpx2.InvalidURL, UnicodeError) as error:
-      raise UsageError(f"--endpoint={self.endpoint.url}: {one_line(error)}: give http://HOST:PORT/v1") from None
+      raise UsageError(
+        f"--endpoint={self.endpoint.url}: {one_line(error)}: give http://HOST:PORT/v1"
+      ) from None
     return answer.status_code, answer.content, _retry_after(answer.headers.get("Retry-After", ""))
 
   def _fields(self, body: Body) -> Body:

@@ -58,7 +58,13 @@ class Journal:
 
   def append(self, question: str, key: str, language: str, answer: Answer) -> None:
     """Appends an answer; XmcapError if the disk refuses."""
-    line = {"id": question, "image/key": key, "language": language, **answer._asdict(), "tokens": list(answer.tokens)}
+    line = {
+      "id": question,
+      "image/key": key,
+      "language": language,
+      **answer._asdict(),
+      "tokens": list(answer.tokens),
+    }
     data = json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
     try:
       written = os.write(self._file, data)
@@ -69,7 +75,7 @@ class Journal:
         self._synced = time.monotonic()
     except OSError as error:
       raise XmcapError(
-        f"{self.path}: cannot be written ({one_line(error.strerror or error)}): the answers before are in it, "
+        f"{self.path}: cannot be written ({error.strerror or one_line(error)}): the answers before are in it, "
         "and the same command continues"
       ) from None
     self.states[question], self._starts[question] = answer.state, self._size

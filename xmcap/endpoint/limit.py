@@ -16,9 +16,9 @@ _COOL_DOWN = 15.0  # seconds
 class Limit:
   """A number of requests that grows with answers, and is cut when the server has too many.
 
-  It doubles with each round of answers until the server first says 429, then grows by a twentieth. A 429 cuts it to 0.8,
-  once in 15 seconds or in the time of `Retry-After`; other failures only end the round. (inspect-ai's constants, but
-  that a small server may get one request at a time.)
+  It doubles with each round of answers until the server first says 429, then grows by a twentieth. A 429 cuts it to
+  0.8, once in 15 seconds or in the time of `Retry-After`; other failures only end the round. These are inspect-ai's
+  constants, but that a small server may get one request at a time.
 
   Args:
     most: the largest number of requests.

@@ -43,8 +43,8 @@ class Picture:
 def encode(data: bytes, key: str) -> Picture:
   """Decodes a file, so that no server is asked about half a picture, and returns what is sent.
 
-  The file's own bytes are sent if it is an upright JPEG in RGB of at most `LONGEST_SIDE` pixels a side and `MOST_BYTES`;
-  else a JPEG of quality 90, shrunk to that side by Lanczos.
+  The file's own bytes are sent if it is an upright JPEG in RGB of at most `LONGEST_SIDE` pixels a side and
+  `MOST_BYTES`; else a JPEG of quality 90, shrunk to that side by Lanczos.
 
   Raises:
     XmcapError: it is no picture, or a damaged one.

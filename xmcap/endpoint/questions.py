@@ -34,12 +34,15 @@ class Questions:
     """Returns the request for a caption.
 
     Args:
-      by_id: None: the picture's bytes alone; False: bytes and id; True: the id alone, of which the server has the bytes.
+      by_id: None: the picture's bytes alone; False: bytes and id; True: the id alone.
     """
     text = self.prompt.of(language)
     turns: list[Message] = []
     for shot in self.shots:
-      turns += [_user(_image(shot.picture, by_id), text), {"role": "assistant", "content": shot.captions[language]}]
+      turns += [
+        _user(_image(shot.picture, by_id), text),
+        {"role": "assistant", "content": shot.captions[language]},
+      ]
     return self._request([*turns, _user(_image(picture, by_id), text)])
 
   def of_translation(self, caption: str, language: str) -> dict[str, Any]:
@@ -51,8 +54,13 @@ class Questions:
 
     It has the ids of pictures in the place of their bytes, and how pictures were encoded.
     """
-    urls = {shown.url: shown.id for shown in (*(shot.picture for shot in self.shots), *([picture] if picture else []))}
-    messages = [{**message, "content": _without_bytes(message["content"], urls)} for message in request["messages"]]
+    urls = {
+      shown.url: shown.id
+      for shown in (*(shot.picture for shot in self.shots), *([picture] if picture else []))
+    }
+    messages = [
+      {**message, "content": _without_bytes(message["content"], urls)} for message in request["messages"]
+    ]
     encoding = {"pictures": ENCODING} if picture else {}
     return {**request, **self._extra, "model": self.model, "messages": messages, **encoding}
 

@@ -69,7 +69,11 @@ async def _keeps(client: Client, questions: Questions, picture: Picture, expecte
   if with_id.state is State.FAILED:
     return False
   by_id = await client.ask(questions.of_picture(picture, "en", by_id=True))
-  if by_id.state is State.FAILED or by_id.tokens.prompt != expected.tokens.prompt or by_id.text != expected.text:
+  if (
+    by_id.state is State.FAILED
+    or by_id.tokens.prompt != expected.tokens.prompt
+    or by_id.text != expected.text
+  ):
     return False
   unknown = dataclasses.replace(picture, id=uuid.uuid4().hex)
   return (await client.ask(questions.of_picture(unknown, "en", by_id=True))).state is State.FAILED

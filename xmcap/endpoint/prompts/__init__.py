@@ -38,7 +38,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
   text: str = ""
   texts: Mapping[str, str] = {}
   system: str = ""
-  translation: str = "Translate this caption of a picture into {language}. Write the translation alone.\n\n{caption}"
+  translation: str = (
+    "Translate this caption of a picture into {language}. Write the translation alone.\n\n{caption}"
+  )
   max_tokens: int
   parameters: Mapping[str, Any] = {}
   names: Mapping[str, str] = {}
@@ -49,7 +51,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     if language in self.texts:
       return self.texts[language]
     if not self.text:
-      raise UsageError(f"--prompt={self.name} has no text for '{language}': add it to `texts`, or ask other languages")
+      raise UsageError(
+        f"--prompt={self.name} has no text for '{language}': add it to `texts`, or ask other languages"
+      )
     return self._named(self.text, language)
 
   def translation_of(self, caption: str, language: str) -> str:
@@ -88,11 +92,17 @@ def get(name: str) -> Prompt:
   try:
     prompt = msgspec.convert({"title": stem, "source": name, **tomllib.loads(text), "name": stem}, Prompt)
   except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-    raise UsageError(f"--prompt={name}: {one_line(error)}: see the fields of a prompt in docs/any_model.md") from None
+    raise UsageError(
+      f"--prompt={name}: {one_line(error)}: see the fields of a prompt in docs/any_model.md"
+    ) from None
   if not prompt.text and not prompt.texts:
-    raise UsageError(f"--prompt={name}: neither `text` nor `texts`: write the prompt, with {{language}} in it")
+    raise UsageError(
+      f"--prompt={name}: neither `text` nor `texts`: write the prompt, with {{language}} in it"
+    )
   if prompt.text and "{language}" not in prompt.text and "{code}" not in prompt.text:
-    raise UsageError(f"--prompt={name}: `text` does not say which language: put {{language}} or {{code}} in it")
+    raise UsageError(
+      f"--prompt={name}: `text` does not say which language: put {{language}} or {{code}} in it"
+    )
   return prompt
 
 
