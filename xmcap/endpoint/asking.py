@@ -97,10 +97,10 @@ class Asking:
     )
     done = 0
 
-    async def of_key(turn: int, key: str) -> None:
+    async def of_picture(turn: int, picture: Picture) -> None:
       nonlocal done
       try:
-        await self._picture(turn, key)
+        await self._picture(turn, picture)
       finally:
         places.release()
       done += 1
@@ -110,20 +110,22 @@ class Asking:
       async with asyncio.TaskGroup() as tasks:
         for turn, key in enumerate(keys):
           await places.acquire()
-          tasks.create_task(of_key(turn, key))
+          try:
+            # One after the other, so that no picture's questions come between those of another.
+            picture = await asyncio.to_thread(lambda key=key: pictures.encode(self._read(key), key))
+          except XmcapError as error:
+            self.broken[key] = str(error)
+            places.release()
+            continue
+          tasks.create_task(of_picture(turn, picture))
     except BaseExceptionGroup as errors:
       raise _first(errors) from None
 
-  async def _picture(self, turn: int, key: str) -> None:
-    try:
-      picture = await asyncio.to_thread(lambda: pictures.encode(self._read(key), key))
-    except XmcapError as error:
-      self.broken[key] = str(error)
-      return
+  async def _picture(self, turn: int, picture: Picture) -> None:
     if self._strategy == "translate":
       english = await self._caption(turn, picture, _PIVOT)
       rest = [language for language in self._languages if language != _PIVOT]
-      await self._together(self._translation(turn, key, language, english) for language in rest)
+      await self._together(self._translation(turn, picture.key, language, english) for language in rest)
       return
     languages = list(self._languages)
     sent = False
@@ -151,6 +153,10 @@ class Asking:
     pivot = self._journal.answer(english)
     if pivot.state is not State.ANSWERED:
       question = question_id({"translation": language, "of": english})
+      if question in self._journal.states:
+        self.ids[key, language] = question
+        self.states[self._journal.states[question]] += 1
+        return
       self._append(
         question, key, language, pivot._replace(reason=f"no English caption: {pivot.reason}", tokens=Tokens())
       )
@@ -165,15 +171,17 @@ class Asking:
     if state is not None and state is not State.FAILED:
       self.states[state] += 1
       return
-    if self._max_cost is not None and self.cost >= self._max_cost:
-      raise XmcapError(
-        f"--max_cost={self._max_cost:g}: reached; nothing more is asked; the same command with more continues"
-      )
-    answer = await self._client.ask(body, turn, whole)
+    answer = await self._client.ask(body, turn, whole, self._check_cost)
     self.asked += 1
     self.tokens = self.tokens.plus(answer.tokens)
     self._append(question, key, language, answer)
     self._check_first(answer)
+
+  def _check_cost(self) -> None:
+    if self._max_cost is not None and self.cost >= self._max_cost:
+      raise XmcapError(
+        f"--max_cost={self._max_cost:g}: reached; nothing more is asked; the same command with more continues"
+      )
 
   def _append(self, question: str, key: str, language: str, answer: Answer) -> None:
     self.ids[key, language] = question

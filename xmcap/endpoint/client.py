@@ -92,22 +92,30 @@ class Client:
   async def __aexit__(self, *error) -> None:
     await self._http.aclose()
 
-  async def ask(self, body: Body, turn: int = 0, whole: Callable[[], Body] | None = None) -> Answer:
+  async def ask(
+    self,
+    body: Body,
+    turn: int = 0,
+    whole: Callable[[], Body] | None = None,
+    check: Callable[[], None] = lambda: None,
+  ) -> Answer:
     """Asks a question until it is settled.
 
     Args:
       body: a chat completion's request.
       turn: of questions that wait, those of the lowest turn go first.
       whole: makes the request with the picture's bytes, for a server that has lost the picture of an id.
+      check: is called before each request; what it raises ends the question.
 
     Raises:
       UsageError: the server refuses this and every other request.
       RestartError: no request was answered for `patience_seconds`.
     """
-    deadline = time.monotonic() + self.endpoint.patience_seconds
-    pause, failures = _FIRST_PAUSE, 0
+    deadline, pause, failures = float("inf"), _FIRST_PAUSE, 0
     while True:
       async with self.limit.request(turn):
+        check()
+        deadline = min(deadline, time.monotonic() + self.endpoint.patience_seconds)
         sent = self._fields(body)
         status, content, wait = await self._attempt(sent)
       if status == 200:

@@ -1,0 +1,253 @@
+"""Runs against an endpoint on loopback that fails in every way that a server was seen to."""
+
+import asyncio
+import collections
+import dataclasses
+import json
+
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from tests.make import images
+from tests.make.endpoint import Endpoint, completion, error, every
+from xmcap.endpoint import client, prompts, questions
+from xmcap.endpoint.answers import State, Tokens
+from xmcap.endpoint.asking import Asking, Price
+from xmcap.endpoint.journal import Journal
+from xmcap.errors import RestartError, UsageError, XmcapError
+
+_LANGUAGES = ("en", "de", "th", "quz")
+_PICTURES = {f"p{number}": images.noise((24, 24), number, "JPEG") for number in range(6)}
+
+
+async def _no_pause(seconds: float) -> None:
+  await asyncio.sleep(0)
+
+
+def _asked(server: Endpoint, journal, pictures=_PICTURES, settings=None, prompt="xmcap", **options) -> Asking:
+  """A run; `asking.client` is how it was asked."""
+  lines: list[str] = []
+  who = client.Endpoint(server.url, "stub", **{"max_requests": 8, "timeout_seconds": 5, **(settings or {})})
+  answers = Journal(journal)
+
+  async def run() -> Asking:
+    async with client.Client(who, lines.append, _no_pause) as asker:
+      asking = Asking(
+        asker, questions.Questions("stub", prompts.get(prompt), who.extra_body), answers, _LANGUAGES,
+        pictures.__getitem__,
+        **options,
+      )  # fmt: skip
+      asking.client, asking.lines, asking.journal = asker, lines, answers
+      await asking.run(list(pictures), lambda line: None)
+      return asking
+
+  try:
+    return asyncio.run(run())
+  finally:
+    answers.close()
+
+
+def _answer(path, asking: Asking, key: str, language: str):
+  return Journal(path).answer(asking.ids[key, language])
+
+
+def _of_question(asked) -> tuple[str, str]:
+  """What tells a question from others: the picture, and the text."""
+  image, text = asked["messages"][-1]["content"]
+  return image.get("uuid") or image["image_url"]["url"], text["text"]
+
+
+def test_all_languages_of_a_picture_back_to_back_and_the_picture_before_the_text(tmp_path):
+  with Endpoint().serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", settings={"max_requests": 1})
+  assert asking.states == {State.ANSWERED: 24}
+  pictures = [_of_question(asked)[0] for asked in server.requests]
+  assert len(set(pictures)) == 6
+  assert pictures == [picture for picture in dict.fromkeys(pictures) for _ in _LANGUAGES]
+  for asked in server.requests:
+    assert [part["type"] for part in asked["messages"][-1]["content"]] == ["image_url", "text"]
+
+
+def test_bytes_once_where_the_server_keeps_pictures_by_their_ids(tmp_path):
+  with Endpoint(ids=True).serving() as server:
+    once = _asked(server, tmp_path / "once.jsonl", by_id=True)
+  assert once.states == {State.ANSWERED: 24}
+  images_of = collections.defaultdict(list)
+  for asked in server.requests:
+    image = asked["messages"][-1]["content"][0]
+    images_of[image["uuid"]].append(image["image_url"] is not None)
+  assert [sorted(sent, reverse=True) for sent in images_of.values()] == [[True, False, False, False]] * 6
+
+
+def test_a_lost_picture_is_sent_again(tmp_path):
+  def restart(endpoint, asked):
+    if len(endpoint.requests) == 10:
+      endpoint.pictures.clear()
+
+  with Endpoint(restart, ids=True).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", by_id=True)
+  assert asking.states == {State.ANSWERED: 24}
+  assert asking.client.again.keys() == {"the server no longer had the picture"}
+
+
+@pytest.mark.parametrize(
+  ("response", "reason"),
+  [
+    (error(429, "slow down", **{"Retry-After": "0"}), "429"),
+    (error(500, "oops"), "500"),
+    (error(503, "busy"), "503"),
+    (lambda: Response(json.dumps(completion("half"))[:-40]), "200"),
+    (lambda: Response("<html>"), "200"),
+  ],
+)
+def test_asked_again(tmp_path, response, reason):
+  with Endpoint(every(5, response)).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl")
+  assert asking.states == {State.ANSWERED: 24}
+  assert asking.client.again == {reason: len(server.requests) - 24}
+  assert len({_of_question(asked) for asked in server.requests}) == 24
+
+
+def test_a_request_that_hangs_is_sent_again(tmp_path):
+  hung = []
+
+  class Hangs(Endpoint):
+    async def chat(self, request):
+      if not hung:
+        hung.append(True)
+        await asyncio.sleep(2)
+      return await super().chat(request)
+
+  with Hangs().serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", settings={"timeout_seconds": 1})
+  assert asking.states == {State.ANSWERED: 24}
+  assert asking.client.again == {"no answer in 1 seconds": 1}
+
+
+@pytest.mark.parametrize(
+  ("response", "state", "reason"),
+  [
+    (lambda: JSONResponse(completion("cut", finish="length")), State.CUT, "finish_reason length"),
+    (
+      lambda: JSONResponse(completion("", finish="content_filter")),
+      State.REFUSED,
+      "finish_reason content_filter",
+    ),
+    (error(400, "blocked by content_policy"), State.REFUSED, "400 (blocked by content_policy)"),
+    (error(400, "image is too small"), State.FAILED, "400 (image is too small)"),
+    (error(413, "too large"), State.FAILED, "413 (too large)"),
+    (lambda: JSONResponse(completion("")), State.FAILED, "empty content, finish_reason stop"),
+  ],
+)
+def test_states_that_are_no_captions(tmp_path, response, state, reason):
+  with Endpoint(every(6, response)).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl")
+  assert asking.states == {State.ANSWERED: 20, state: 4}
+  answers = [asking.journal.states[question] for question in asking.ids.values()]
+  assert collections.Counter(answers) == asking.states
+  lines = (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
+  assert {line["reason"] for line in map(json.loads, lines) if line["state"] == state} == {reason}
+
+
+def test_what_failed_is_asked_again_and_nothing_else(tmp_path):
+  with Endpoint(every(6, error(400, "image is too small"))).serving() as server:
+    _asked(server, tmp_path / "a.jsonl")
+  with Endpoint().serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl")
+  assert len(server.requests) == asking.asked == 4
+  assert asking.states == {State.ANSWERED: 24}
+
+
+def test_fields_that_a_server_does_not_take_are_learned_once(tmp_path):
+  def takes(endpoint, asked):
+    if "max_tokens" in asked:
+      message = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+      return error(400, message)()
+    if "temperature" in asked:
+      return error(400, "Unsupported value: 'temperature' does not support 0 with this model.")()
+    assert asked["max_completion_tokens"] == 96
+    return None
+
+  with Endpoint(takes).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl")
+  assert asking.states == {State.ANSWERED: 24}
+  assert asking.lines == [
+    "stub does not take max_tokens: sent as max_completion_tokens",
+    "stub does not take temperature: left out",
+  ]
+
+
+@pytest.mark.parametrize(
+  ("response", "message"),
+  [
+    (error(401, "Incorrect API key"), "answers 401 (Incorrect API key): check the key"),
+    (error(404, "no model `stub`"), "answers 404 (no model `stub`): check the URL and --model"),
+    (error(422, "extra field: seed"), "the first 5 questions failed: 422 (extra field: seed)"),
+    (error(429, "You exceeded your current quota"), "answers 429 (You exceeded your current quota): check the account"),
+  ],
+)  # fmt: skip
+def test_what_is_the_fault_of_the_run_ends_it(tmp_path, response, message):
+  with Endpoint(every(1, response)).serving() as server, pytest.raises(UsageError) as raised:
+    _asked(server, tmp_path / "a.jsonl")
+  assert message in str(raised.value)
+  assert len(server.requests) < 20
+
+
+def test_a_server_that_never_answers(tmp_path):
+  with Endpoint(every(1, error(503, "loading"))).serving() as server, pytest.raises(RestartError) as raised:
+    _asked(server, tmp_path / "a.jsonl", settings={"patience_seconds": 0.2})
+  assert "does not answer (loading)" in str(raised.value)
+
+
+def test_runs_that_end_early_ask_nothing_twice(tmp_path):
+  """Ten runs that end at their second question by a limit of costs: no answer is lost or asked for again."""
+  asked = collections.Counter()
+  with Endpoint().serving() as server:
+    for _ in range(10):
+      with pytest.raises(XmcapError, match="--max_cost"):
+        _asked(
+          server, tmp_path / "a.jsonl", settings={"max_requests": 1}, price=Price(1e6, 1e6, 1e6), max_cost=1.5 * 110
+        )  # fmt: skip
+    _asked(server, tmp_path / "a.jsonl")
+  asked.update(map(_of_question, server.requests))
+  assert len(asked) == 24
+  assert set(asked.values()) == {1}
+
+
+def test_broken_pictures_are_named_and_never_sent(tmp_path):
+  pictures = {**_PICTURES, "cut": _PICTURES["p0"][:300]}
+  with Endpoint().serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", pictures)
+  assert list(asking.broken) == ["cut"]
+  assert len(server.requests) == 24
+
+
+def test_translation_asks_in_english_first(tmp_path):
+  with Endpoint().serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", strategy="translate")
+  with_picture = [asked for asked in server.requests if not isinstance(asked["messages"][-1]["content"], str)]
+  assert len(with_picture) == 6
+  assert len(server.requests) == 24
+  thai = _answer(tmp_path / "a.jsonl", asking, "p0", "th").text
+  assert "into Thai" in thai
+  assert _answer(tmp_path / "a.jsonl", asking, "p0", "en").text in thai
+
+
+def test_no_english_caption_no_translation(tmp_path):
+  with Endpoint(every(1, lambda: JSONResponse(completion("", finish="content_filter")))).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", strategy="translate")
+  assert len(server.requests) == 6
+  answer = _answer(tmp_path / "a.jsonl", asking, "p3", "th")
+  assert (answer.state, answer.reason) == (State.REFUSED, "no English caption: finish_reason content_filter")
+
+
+def test_cost_of_cached_tokens():
+  assert Price(prompt=2, cached=0.5, completion=10).of(Tokens(1_000_000, 400_000, 100_000)) == pytest.approx(
+    2.4
+  )
+
+
+def test_the_key_is_in_no_text(tmp_path):
+  who = client.Endpoint("http://127.0.0.1:9/v1", "stub", key="secret")
+  assert "secret" not in repr(who)
+  assert dataclasses.asdict(who)["key"] == "secret"
