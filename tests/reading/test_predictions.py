@@ -5,7 +5,7 @@ import pytest
 from tests.make import files
 from tests.make.refusals import refusal
 from xmcap.errors import UsageError, XmcapError
-from xmcap.reading.predictions import fill_missing, match_references
+from xmcap.reading.missing import fill_missing, match_references
 from xmcap.scoring import read_predictions, write_predictions
 
 _REFERENCES = {"k1": {"en": ["a"], "th": ["b"]}, "k2": {"en": ["c"]}}

@@ -14,6 +14,7 @@ from xmcap.files import files, outputs
 from xmcap.pages import captions_table
 from xmcap.pages import plot as plot_lib
 from xmcap.reading import inputs, joining
+from xmcap.reading import missing as missing_lib
 from xmcap.reading import predictions as predictions_lib
 from xmcap.reading.captions import MAX_CAPTION
 from xmcap.reading.columns import ColumnNames
@@ -138,7 +139,7 @@ def score_files(
         raise UsageError(f"{joining.named((*predictions, *references))}: no column '{shown(name)}'")
     try:
       result = score_captions(captions, predicted, options)
-    except predictions_lib.Unmatched as error:
+    except missing_lib.Unmatched as error:
       names = map(joining.named, (predictions, references))
       raise UsageError(f"{', scored against '.join(names)}: {error}") from None
   result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), baseline)

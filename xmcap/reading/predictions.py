@@ -1,10 +1,10 @@
-"""Predicted captions, one per image and language, and their matching with the references."""
+"""Predicted captions, one per image and language."""
 
 import itertools
 import math
 import os
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
 
 from xmcap import languages as languages_lib
@@ -13,23 +13,15 @@ from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.reading import captions as captions_lib
-from xmcap.reading import failed_requests, ids, joining, layouts, matching, rows
+from xmcap.reading import failed_requests, ids, joining, layouts, matching, provenance, rows
 from xmcap.reading.columns import ColumnNames
 from xmcap.reading.failed_requests import Failed, Failures
 from xmcap.reading.inputs import uncollected
 from xmcap.reading.references import ReferenceMapping, References
 from xmcap.terminal import shown
 
-
-class Unmatched(UsageError):
-  """References and predictions do not match; `output.score_files` adds the names of the files."""
-
-
 Predictions = dict[str, dict[str, str]]
 """Image key -> language code -> caption, which may be empty."""
-
-MISSING = ("refuse", "empty")
-"""Ways to treat missing predictions."""
 
 
 class CheckedPredictions(Predictions):
@@ -39,6 +31,7 @@ class CheckedPredictions(Predictions):
     notes: what was recognised and is not evident, for readers of the scores.
     longest: the most characters that the reader let a caption have; None: any number.
     failed: the requests that failed, which are no captions.
+    captioner: what wrote them, for the signature of their scores; "" if their file does not say.
     columns: of the columns that were asked for, those that a file has.
   """
 
@@ -48,6 +41,7 @@ class CheckedPredictions(Predictions):
   def __init__(self, *predictions: Predictions):
     super().__init__(*predictions)
     self.failed: Failures = {}
+    self.captioner = ""
     self.columns: set[str] = set()
 
 
@@ -101,6 +95,7 @@ def read_predictions(
     num_read = sum(len(captions) for _, of_part in parts for captions in of_part.values())
     _note_again(namer, num_read - sum(map(len, predictions.values())))
   predictions.failed = failed_requests.apart(predictions)
+  predictions.captioner = provenance.captioner(joining.listed(path))
   predictions.notes, predictions.longest, predictions.columns = tuple(namer.notes), longest, namer.present
   return predictions
 
@@ -252,149 +247,3 @@ def as_lines(captions: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[str]
     begin = f'{{"image/key": {encode_basestring(key)}, "language": '
     for language, caption in of_image.items():
       yield f'{begin}{encode_basestring(language)}, "caption": {encode_basestring(caption)}}}\n'
-
-
-def match_references(
-  references: ReferenceMapping,
-  predictions: Predictions,
-  languages: Sequence[str] | None = None,
-  missing: str = "refuse",
-  failed: Mapping[str, Mapping[str, Failed]] | None = None,
-) -> tuple[str, ...]:
-  """Checks that there is exactly one prediction for each image and language with references.
-
-  Args:
-    references, predictions: the captions.
-    languages: codes to score, ignoring other predictions; None: all that have references.
-    missing: `refuse`, or `empty` if `fill_missing` will replace missing predictions by empty ones.
-    failed: the requests that failed, which are missing predictions.
-
-  Returns:
-    The codes to score, in alphabetical order.
-
-  Raises:
-    Unmatched: a language has no references, or predictions are missing or have no references.
-    UsageError: a code is unknown, or `missing` is not in `MISSING`.
-  """
-  check_missing(missing)
-  _refuse_foreign(references, predictions)
-  codes = {language for captions in references.values() for language, texts in captions.items() if texts}
-  if languages is None:
-    scored = tuple(sorted(codes))
-    predicted = set().union(*predictions.values())
-  else:
-    scored = predicted = tuple(sorted({languages_lib.get(code).code for code in languages}))
-  if not scored:
-    raise Unmatched("no language to score: the references have no captions")
-  absent = sorted(set(predicted) - codes)
-  if absent:
-    named = ", ".join(_with_relative(code, codes) for code in absent)
-    raise Unmatched(f"no references in {named}: choose other --languages, or add references")
-  _refuse_differing(references, predictions, scored, missing, failed or {})
-  return scored
-
-
-def _with_relative(language: str, languages: Collection[str]) -> str:
-  """Returns a code, with the language among those held of which it is a variety."""
-  base = languages_lib.variety_base(language)
-  if base not in languages:
-    return language
-  # `read_predictions` takes the others for the language, if it knows the references.
-  how = "read the predictions with references=" if languages_lib.variety_of(language) else "in another script"
-  return f"{language} (there is {base}, {how})"
-
-
-def check_missing(missing: str) -> None:
-  """Raises UsageError if `missing` is not in `MISSING`."""
-  if missing not in MISSING:
-    raise UsageError(f"--missing={shown(str(missing))}: choose {' or '.join(MISSING)}")
-
-
-def fill_missing(
-  references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
-) -> tuple[Predictions, dict[str, int]]:
-  """Adds an empty caption for each missing prediction in the languages.
-
-  Returns:
-    The predictions in a new dictionary, and language -> number of missing predictions, if above 0.
-  """
-  filled, counts = dict(predictions), {}
-  for language, key in _missing(references, predictions, frozenset(languages)):
-    filled[key] = {**filled.get(key, {}), language: ""}
-    counts[language] = counts.get(language, 0) + 1
-  return filled, dict(sorted(counts.items()))
-
-
-def _refuse_foreign(references: ReferenceMapping, predictions: Predictions) -> None:
-  """Raises Unmatched if no predicted image has references, because the keys are written differently."""
-  if not references or not predictions or not references.keys().isdisjoint(predictions):
-    return
-  theirs, ours = next(iter(predictions)), next(iter(references))
-  how = "write them as the references do, or give --key, a regular expression whose group is the key, such as '(.*)_en'"
-  raise Unmatched(
-    f"none of the {len(predictions):,} predicted images is among the {len(references):,} of the references (keys such "
-    f"as '{shown(theirs)}' and '{shown(ours)}'); {how}"
-  )
-
-
-def _refuse_differing(
-  references: ReferenceMapping,
-  predictions: Predictions,
-  scored: tuple[str, ...],
-  missing: str,
-  failed: Mapping[str, Mapping[str, Failed]],
-) -> None:
-  """Raises Unmatched if predictions are missing or have no references; it shows both, side by side."""
-  languages = frozenset(scored)
-  lacking = list(_missing(references, predictions, languages)) if missing == "refuse" else []
-  unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
-  absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
-  rejected = getattr(references, "rejected", ())
-  extra = []
-  for key, captions in predictions.items():
-    if key in rejected:
-      continue
-    of_image = references.get(key, {})
-    extra += [(code, key) for code in languages.intersection(captions) if not of_image.get(code)]
-  extra.sort()
-  if not (lacking or extra):
-    return
-  problems = []
-  total = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
-  if unanswered:
-    problems.append(failed_requests.count(unanswered, total))
-  if absent:
-    problems.append(f"{len(absent):,} of {total:,} predictions are missing ({_few_pairs(absent)})")
-  if extra:
-    unknown = {key for _, key in extra if key not in references}
-    problems.append(
-      f"{wording.count(len(extra), 'prediction')} without references, {wording.count(len(unknown), 'unknown image')} "
-      f"among them ({_few_pairs(extra)})"
-    )
-  if absent and extra:
-    cure = "write keys as the references do, or give --key"
-  elif absent:
-    cure = (
-      "predict them, name the languages to score with --languages, or score them as empty captions with "
-      "--missing=empty"
-    )
-  elif extra:
-    cure = "remove them, or add their references"
-  else:
-    cure = "ask for them again, or score them as empty captions with --missing=empty"
-  raise Unmatched(f"{'; '.join(problems)}; {cure}")
-
-
-def _missing(
-  references: ReferenceMapping, predictions: Predictions, languages: Collection[str]
-) -> Iterator[tuple[str, str]]:
-  """Yields (language, image key) with references but no prediction, in the order of the references."""
-  for key, captions in references.items():
-    predicted = predictions.get(key, {})
-    for language, texts in captions.items():
-      if texts and language in languages and language not in predicted:
-        yield language, key
-
-
-def _few_pairs(pairs: Sequence[tuple[str, str]]) -> str:
-  return wording.first_few([f"{language} {shown(key)}" for language, key in pairs])

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError, one_line
@@ -37,6 +37,24 @@ def read(captions: str | os.PathLike) -> dict[str, Any] | None:
   if _digest(captions) != expected:
     raise UsageError(f"{captions} is not the file of {path}: write it again, or remove its provenance")
   return fields
+
+
+def captioner(paths: Sequence[Any]) -> str:
+  """Returns what wrote files of captions, for a signature; "" if one of them does not say."""
+  named = [
+    _named(fields) if isinstance(path, str | os.PathLike) and (fields := read(path)) else "" for path in paths
+  ]
+  return "+".join(dict.fromkeys(named)) if all(named) else ""
+
+
+def _named(fields: Mapping[str, Any]) -> str:
+  try:
+    prompt, shots = fields["prompt"]["name"], len(fields["shots"])
+    return f"{fields['model']},prompt={prompt},{fields['strategy']},shots={shots}".replace("|", "/")
+  except (LookupError, TypeError):
+    raise UsageError(
+      "a provenance of captions without model, prompt, strategy and shots: remove it"
+    ) from None
 
 
 def _digest(path: str | os.PathLike) -> str:

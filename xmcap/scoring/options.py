@@ -10,7 +10,8 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.arguments import check_fields
 from xmcap.errors import UsageError
-from xmcap.reading import predictions, subsets
+from xmcap.reading import subsets
+from xmcap.reading.missing import check_missing
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, residue, tokenizers
 from xmcap.scoring import vectors as vectors_lib
@@ -82,7 +83,7 @@ class ScoringOptions:
       tokenizers.get(settled.tokenizer, language, self.normalize)
     if self.subset:
       subsets.check(self.subset)
-    predictions.check_missing(self.missing)
+    check_missing(self.missing)
     if self.wrong_language not in WRONG_LANGUAGE:
       raise UsageError(
         f"--wrong_language={shown(self.wrong_language)}: must be {' or '.join(WRONG_LANGUAGE)}"

@@ -120,7 +120,7 @@ def score_captions(
   if not isinstance(predictions, CheckedPredictions):
     predictions = captions_lib.plain_predictions(predictions)
   references = of_split(references, predictions)
-  of_file = getattr(predictions, "notes", ())
+  of_file, captioner = getattr(predictions, "notes", ()), getattr(predictions, "captioner", "")
   predictions, failed = failed_requests.split(references, predictions)
   subset = "all"
   if options.subset:
@@ -152,6 +152,7 @@ def score_captions(
     table_parts.of_words(of_language, options),
     table_parts.of_images(of_language, options),
     table_parts.of_options(options, subset),
+    *([TablePart(signature={"captioner": captioner})] if captioner else []),
     TablePart(health_lib.notes(health, settled.metrics, options.wrong_language)),
     *([vectors.part(settled.metrics, zero=options.empties_wrong_language)] if vectors else []),
   ]

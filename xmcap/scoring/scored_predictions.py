@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from xmcap import wording
 from xmcap.reading import failed_requests
 from xmcap.reading.failed_requests import Failures
-from xmcap.reading.predictions import Predictions, fill_missing, match_references
+from xmcap.reading.missing import fill_missing, match_references
+from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import References
 from xmcap.scoring import residue
 from xmcap.scoring.options import ScoringOptions

@@ -28,13 +28,14 @@ _SHORT_NAMES = {
   "protocol": "prot",
   "wrong_language": "wl",
   "clean": "cl",
+  "captioner": "by",
   "bootstrap": "bs",
   "xmcap": "v",
 }
 _LONGEST_SHORT_VALUE = 14
 # Tables that differ only in these parts are comparable: `compare` draws its own resamples, metrics and tokenisers have
-# their own versions, and the notes of a table report missing predictions.
-_IMMATERIAL = frozenset({"bootstrap", "missing", "scale", "xmcap"})
+# their own versions, it is captioners that are compared, and the notes of a table report missing predictions.
+_IMMATERIAL = frozenset({"bootstrap", "captioner", "missing", "scale", "xmcap"})
 _LONGEST_DIFFERENCE = 120
 
 
