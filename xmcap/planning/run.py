@@ -122,7 +122,7 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
   captions_per_image = stream.pop("captions_per_image")
   arguments = run_arguments.Arguments()
   partitioning = arguments["partitioning"]()
-  sizes = partitioning.sizes(topology.chips, topology.slices)
+  sizes = partitioning.sizes(topology.num_devices, topology.slices)
   mesh = dict(zip(sharding.MESH_AXES, sizes, strict=True))
   partitioning = dataclasses.replace(partitioning, **mesh)
   variant = Variant(
