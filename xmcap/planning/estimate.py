@@ -14,7 +14,6 @@ of an exchange. Their matrix products, at the peak rate of the GPU, hide at leas
 else runs there is not counted.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from xmcap.planning.gpus import GpuNode

@@ -160,8 +160,8 @@ def parse(name: str) -> GpuNode | None:
   kind, chips = KINDS[match[1]], int(match[2] or 1)
   if not 1 <= chips <= kind.domain:
     raise UsageError(
-      f"--topology={name}: give 1 to {kind.domain} GPUs, which NVLink joins. Several nodes split the batch: plan one of "
-      "them with its share of BATCH_SIZE"
+      f"--topology={name}: give 1 to {kind.domain} GPUs, which NVLink joins. Several nodes split the batch: plan "
+      "one of them with its share of BATCH_SIZE"
     )
   if chips > kind.per_host and chips % kind.per_host:
     raise UsageError(f"--topology={name}: give a multiple of {kind.per_host}, the GPUs of a host")

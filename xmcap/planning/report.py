@@ -30,6 +30,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
     f"{plan['parameters']:,} parameters on {topology.description}",
     f"{variant.mesh}; {plan['batch_size']:,} captions per step, {variant.captions_per_image} per picture"
     f"{parts}{', scan' if variant.scan else ''}{remat}",
+    *([f"XLA flags: {plan['xla_flags']}"] if plan["xla_flags"] else []),
     "",
     _memory(plan, topology).text(),
   ]
@@ -38,8 +39,8 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
     if small := plan["smallest"]:
       lines.append(
         f"The smallest slice of these chips that should hold it is {small['topology']}, with at most "
-        f"{small['memory'] / _GIB:.1f} GiB per {topology.unit}: a step takes longer there, and costs about the same. Plan it with "
-        f"--topology={small['topology']}.\n"
+        f"{small['memory'] / _GIB:.1f} GiB per {topology.unit}: a step takes longer there, and costs about the same. "
+        f"Plan it with --topology={small['topology']}.\n"
       )
   else:
     if plan["exchanges"]:

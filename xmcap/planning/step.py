@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from xmcap import xla_flags
 from xmcap.errors import XmcapError, one_line
 from xmcap.planning import estimate, hlo, topologies
 from xmcap.planning.gpus import GpuNode
@@ -43,13 +44,13 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
 
   Returns:
     Values that JSON can hold: sizes in bytes, times in seconds, per device (a chip; of tpu7x half of one) unless stated
-    otherwise. `memory` is a device's peak; its `working` is what the compiler allocates, such as activations. `model_flops`, for all chips, counts each
-    matrix product of the model once; `model_flops_utilisation` is its ratio to the chips' peak. `step_seconds` is with
-    all communication hidden, and so is what follows from it; `exposed_seconds` is with none. `captions_per_second` is
-    for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is None
-    if the number of steps is unknown. `smallest` is the smallest slice of the same chips whose memory should suffice,
-    None if this one is. For GPUs, `exchanges` is what `estimate.exchanges` returns, and `arithmetic_seconds` the time
-    of the model's matrix products at the peak.
+    otherwise. `memory` is a device's peak; its `working` is what the compiler allocates, such as activations.
+    `model_flops`, for all chips, counts each matrix product of the model once; `model_flops_utilisation` is its ratio
+    to the chips' peak. `step_seconds` is with all communication hidden, and so is what follows from it;
+    `exposed_seconds` is with none. `captions_per_second` is for all chips; `pictures_per_second_and_host` is what the
+    busiest host must read, decode and send. `hours` is None if the number of steps is unknown. `smallest` is the
+    smallest slice of the same chips whose memory should suffice, None if this one is. For GPUs, `exchanges` is what
+    `estimate.exchanges` returns, and `arithmetic_seconds` the time of the model's matrix products at the peak.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -75,6 +76,7 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
     "variant": dataclasses.asdict(run.variant),
     "batch_size": run.batch_size,
     "total_steps": run.total_steps,
+    "xla_flags": " ".join(xla_flags.in_use().values()),
     "memory": {**memory, "allowed": topology.allowed},
     "compile_seconds": time.monotonic() - began,
     "caveats": estimate.CAVEATS,

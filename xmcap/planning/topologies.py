@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from xmcap import quiet
+from xmcap import quiet, xla_flags
 from xmcap.errors import UsageError
 from xmcap.planning import gpus
 from xmcap.planning.gpus import GpuNode
@@ -55,12 +55,6 @@ CHIPS = {
 # Chips of a host are arranged 2 x 2; the eight of the flat slice 2 x 4 are one host.
 _HOST, _FLAT_HOST = (2, 2, 1), (2, 4, 1)
 _FLAT_SHAPES = ((1, 1), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
-_NO_TPU_HERE = {
-  "TPU_SKIP_MDS_QUERY": "1",
-  "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-  "TPU_ACCELERATOR_TYPE": "v4-8",
-  "TPU_WORKER_HOSTNAMES": "localhost",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +157,9 @@ def parse(name: str) -> Topology | GpuNode:
   node = gpus.parse(name)
   if node is not None:
     return node
-  match = re.fullmatch(r"(?:(\d{1,4})\*)?(v5litepod|v\d+[a-z]*|tpu\d+x)(?::(\d{1,4}(?:x\d{1,4})*)|-(\d{1,6}))", name)
+  match = re.fullmatch(
+    r"(?:(\d{1,4})\*)?(v5litepod|v\d+[a-z]*|tpu\d+x)(?::(\d{1,4}(?:x\d{1,4})*)|-(\d{1,6}))", name
+  )
   chip = _chip(match[2]) if match else None
   if match is None or chip is None:
     raise UsageError(
@@ -218,11 +214,11 @@ def prepare_host() -> None:
   Otherwise jax would look for a TPU, libtpu would query the cloud's metadata server, and a second plan on this host
   would find libtpu locked.
   """
-  os.environ["JAX_PLATFORMS"] = "cpu"
   # jax can write a program for chips that are not attached to its cache, but cannot read it back.
   os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
-  for name, value in _NO_TPU_HERE.items():
+  for name, value in xla_flags.NO_TPU.items():
     os.environ.setdefault(name, value)
+  os.environ["JAX_PLATFORMS"] = "cpu"
   quiet.guard()
 
 
@@ -237,9 +233,7 @@ def _shape(chips: int, dimensions: int) -> tuple[int, ...] | None:
   if chips == 4:
     return _HOST
   sizes = [size for size in (2, *range(4, chips + 1, 4)) if chips % size == 0]
-  shapes = [
-    shape for shape in itertools.combinations_with_replacement(sizes, 3) if math.prod(shape) == chips
-  ]
+  shapes = [shape for shape in itertools.combinations_with_replacement(sizes, 3) if math.prod(shape) == chips]
   return min(shapes, key=lambda shape: (sum(shape), shape[-1]), default=None)
 
 

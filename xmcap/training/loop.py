@@ -9,7 +9,7 @@ from typing import Any
 import gin
 import jax
 
-from xmcap import configuration
+from xmcap import configuration, xla_flags
 from xmcap.errors import RestartError, UsageError, one_line
 from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
@@ -155,7 +155,7 @@ def train(
   )
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
-    device_kind=devices[0].device_kind,
+    device_kind=devices[0].device_kind, xla_flags=" ".join(xla_flags.in_use().values()),
   )  # fmt: skip
   # Markdown shows lines indented by four spaces verbatim.
   explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
