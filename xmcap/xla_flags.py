@@ -56,7 +56,7 @@ def use(text: str, chip: str) -> None:
   """
   variable = "XLA_FLAGS" if chip in ("gpu", "cpu") else "LIBTPU_INIT_ARGS"
   own = os.environ.get(variable, "")
-  flags = {name: value for name, value in _parsed(text, chip).items() if name not in _names(own)}
+  flags = {name: value for name, value in parsed(text, chip).items() if name not in _names(own)}
   if not flags:
     return
   words = " ".join(f"--{name}" if value is None else f"--{name}={value}" for name, value in flags.items())
@@ -73,7 +73,7 @@ def in_use() -> dict[str, str]:
 
 def chip_here() -> str:
   """The chip of this host, as for `sets`; call it after `platforms.choose`. UsageError if that is not known."""
-  platform = os.environ.get("JAX_PLATFORMS", "tpu").split(",")[0]
+  platform = (os.environ.get("JAX_PLATFORMS") or "tpu").split(",")[0]
   chip = platforms.tpu_kind() if platform == "tpu" else {"cuda": "gpu", "cpu": "cpu"}.get(platform)
   if chip:
     return chip
@@ -82,7 +82,8 @@ def chip_here() -> str:
   )
 
 
-def _parsed(text: str, chip: str) -> Mapping[str, str | None]:
+def parsed(text: str, chip: str) -> Mapping[str, str | None]:
+  """Flag -> value of what `use` takes, which raises; None: a flag without one. The compiler is not asked."""
   if text == NONE:
     return {}
   if not text.startswith("-"):

@@ -192,12 +192,17 @@ def parse(name: str) -> Topology | GpuNode:
 def check_offered(slice_type: str) -> None:
   """Raises UsageError if the chip of a slice's type, such as v4-128, has no slice of that size; unknown chips pass."""
   kind, _, count = slice_type.partition("-")
-  chip = _chip(kind)
+  chip = chip_of(slice_type)
   if chip is None:
     return
   chips, rest = divmod(int(count), 2 if chip.cores_in_name else 1)
   if rest or _shape(chips, chip.dimensions) is None:
     raise UsageError(f"{slice_type}: there is no {kind} slice of this size: give one such as {kind}-128")
+
+
+def chip_of(slice_type: str) -> ChipKind | None:
+  """The chip of a slice's type, such as v4-128; None if it is not known."""
+  return _chip(slice_type.partition("-")[0])
 
 
 def smaller(topology: Topology) -> Iterator[Topology]:
