@@ -33,7 +33,7 @@ def several(arguments) -> bool:
 
 def here(arguments) -> None:
   """Prints the time of a step with the flags of this process; all processes of the run call it."""
-  base.refuse(arguments, ("dry_run", "from_scratch", "other_data"), "goes without --measure")
+  base.refuse(arguments, ("dry_run", "from_scratch", "other_data", "explain"), "goes without --measure")
   import jax
 
   from xmcap.planning import measure
@@ -51,7 +51,7 @@ def here(arguments) -> None:
 
 def compare(arguments) -> None:
   """Measures each set and prints a table; of several hosts, the first does. XmcapError if none could be measured."""
-  base.refuse(arguments, ("dry_run", "from_scratch", "other_data"), "goes without --measure")
+  base.refuse(arguments, ("dry_run", "from_scratch", "other_data", "explain"), "goes without --measure")
   base.check_names(arguments)
   chip = xla_flags.chip_here()
   names = arguments.xla_flags or [xla_flags.NONE, *xla_flags.sets(chip)]
@@ -105,13 +105,5 @@ def _command(arguments, name: str) -> list[str]:
   if arguments.allow_import:
     words.append("--allow_import")
   # -P: not the folder of the user, which may be a clone beside the installed package.
-  return [
-    sys.executable,
-    "-P",
-    "-m",
-    "xmcap.cli",
-    "train",
-    *words,
-    "--measure",
-    f"--xla_flags={name}",
-  ]
+  program = [sys.executable, "-P", "-m", "xmcap.cli"]
+  return [*program, "train", *words, "--measure", f"--xla_flags={name}"]
