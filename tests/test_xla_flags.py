@@ -63,8 +63,8 @@ def test_xla_flags_with_a_wrong_value_are_refused():
   "chip, variable", [("tpu7x", "LIBTPU_INIT_ARGS"), ("v4", "LIBTPU_INIT_ARGS"), ("gpu", "XLA_FLAGS")]
 )
 def test_xla_flags_are_set_where_the_chip_reads_them(untried, chip, variable):
-  xla_flags.use("--xla_a=1 --xla_b='x y' --xla_c", chip)
-  assert untried[variable] == os.environ[variable] == "--xla_a=1 --xla_b=x y --xla_c"
+  xla_flags.use("--xla_a=1 --xla_b='' --xla_c", chip)
+  assert untried[variable] == os.environ[variable] == "--xla_a=1 --xla_b='' --xla_c"
   assert xla_flags.in_use() == {variable: os.environ[variable]}
 
 
@@ -86,7 +86,6 @@ def test_xla_flags_none_sets_nothing(untried):
     ("fast", "of a cpu there are none, one_thread, fast_compile"),
     ("overlap", "of a cpu there are none"),  # a set of GPUs
     ("--xla_a=1 b", "give flags as --NAME=VALUE"),
-    ("--xla_a='1", "No closing quotation"),
     ("", "of a cpu there are none"),
   ],
 )

@@ -6,7 +6,6 @@ ends it: libtpu in a line, jaxlib with a core dump. So a process of its own trie
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -49,7 +48,7 @@ def sets(chip: str) -> dict[str, dict[str, str]]:
 def use(text: str, chip: str) -> None:
   """Sets flags for jax in this process, before it starts; those of the environment win.
 
-  `text` is `none`, the name of a set, or flags as for XLA, such as `--xla_a=1 --xla_b=2`.
+  `text` is `none`, the name of a set, or flags as XLA takes them, each --NAME=VALUE.
 
   Raises:
     UsageError: there is no such set for the chip, or the compiler in this install does not take them.
@@ -91,13 +90,8 @@ def parsed(text: str, chip: str) -> Mapping[str, str | None]:
     if text in by_name:
       return by_name[text]
     names = ", ".join((NONE, *by_name))
-    raise UsageError(
-      f"--xla_flags={text}: of a {chip} there are {names}; or give flags, such as '--xla_a=1 --xla_b=2'"
-    )
-  try:
-    matches = [_FLAG.fullmatch(word) for word in shlex.split(text)]
-  except ValueError as error:  # an open quotation
-    raise UsageError(f"--xla_flags={text}: {error}") from None
+    raise UsageError(f"--xla_flags={text}: of a {chip} there are {names}; or give flags, each --NAME=VALUE")
+  matches = [_FLAG.fullmatch(word) for word in text.split()]
   if None in matches:
     raise UsageError(f"--xla_flags={text}: give flags as --NAME=VALUE, with spaces between them")
   return {match[1]: match[2] for match in matches if match}
@@ -113,7 +107,8 @@ def _without_simulated(text: str) -> str:
 
 def _try(variable: str, flags: str, text: str) -> None:
   """Raises UsageError if the compiler refuses the flags."""
-  environment = {**os.environ, **NO_TPU, variable: flags}
+  # jaxlib says what is wrong in its log of errors, which `quiet` turns off.
+  environment = {**os.environ, **NO_TPU, "TF_CPP_MIN_LOG_LEVEL": "2", variable: flags}
   # -P: not the folder of the user, who may have a jax.py there.
   command = [sys.executable, "-P", "-c", _STARTS[variable]]
   try:

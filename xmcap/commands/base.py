@@ -239,7 +239,7 @@ def add_gin(command) -> None:
 
 def add_xla_flags(command) -> None:
   """Adds the option for XLA's flags; `use_xla_flags` sets them."""
-  flags = "flags of XLA, as '--xla_a=1 --xla_b=2', or the name of a set of them for the chip (docs/pods.md)"
+  flags = "flags of XLA, each --NAME=VALUE, or the name of a set of them for the chip (docs/pods.md)"
   text(command, "--xla_flags", "NAME", flags, [], action="append")
 
 
