@@ -237,22 +237,6 @@ def add_gin(command) -> None:
   flag(group, "--explain", "print the resolved configuration and exit")
 
 
-def add_xla_flags(command) -> None:
-  """Adds the option for XLA's flags; `use_xla_flags` sets them."""
-  flags = "flags of XLA, each --NAME=VALUE, or the name of a set of them for the chip (docs/pods.md)"
-  text(command, "--xla_flags", "NAME", flags, [], action="append")
-
-
-def use_xla_flags(arguments, chip: str = "") -> None:
-  """Sets XLA's flags in this process, before jax starts; `chip` is that of the run, "" for this host's."""
-  from xmcap import xla_flags
-
-  if len(arguments.xla_flags) > 1:
-    raise UsageError("--xla_flags is given twice: several sets are for xmcap train --measure")
-  if arguments.xla_flags:
-    xla_flags.use(arguments.xla_flags[0], chip or xla_flags.chip_here())
-
-
 def overrides(arguments, rest: Sequence[str]) -> list[str]:
   """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument.
 

@@ -18,12 +18,26 @@ _WORTH = 0.01  # of a step's time: less is not a reason for a flag
 
 def add(command) -> None:
   """Adds the options of `xmcap train`."""
-  base.add_xla_flags(command)
+  add_xla_flags(command)
   how = (
     "instead of training, measure a step on these devices with a made-up batch, in ten minutes at most: with each"
     " --xla_flags that is given (repeatable), or with all sets for the chip"
   )
   base.flag(command, "--measure", how)
+
+
+def add_xla_flags(command) -> None:
+  """Adds the option for XLA's flags; `use_xla_flags` sets them."""
+  flags = "flags of XLA, each --NAME=VALUE, or the name of a set of them for the chip (docs/pods.md)"
+  base.text(command, "--xla_flags", "NAME", flags, [], action="append")
+
+
+def use_xla_flags(arguments, chip: str = "") -> None:
+  """Sets XLA's flags in this process, before jax starts; `chip` is that of the run, "" for this host's."""
+  if len(arguments.xla_flags) > 1:
+    raise UsageError("--xla_flags is given twice: several sets are for xmcap train --measure")
+  if arguments.xla_flags:
+    xla_flags.use(arguments.xla_flags[0], chip or xla_flags.chip_here())
 
 
 def several(arguments) -> bool:

@@ -80,7 +80,7 @@ def _train(arguments) -> None:
   if measure.several(arguments):
     measure.compare(arguments)
     return
-  base.use_xla_flags(arguments)
+  measure.use_xla_flags(arguments)
   if not base.configure(arguments):
     return
   if arguments.measure:

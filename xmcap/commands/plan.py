@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 
-from xmcap.commands import base
+from xmcap.commands import base, measure
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
@@ -18,7 +18,7 @@ def add(commands) -> None:
     "Needs neither the chips nor the data; for TPUs it needs the extra plan, which has libtpu.", extra="train",
   )  # fmt: skip
   base.add_gin(command)
-  base.add_xla_flags(command)
+  measure.add_xla_flags(command)
   slices = (
     "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory and exchanges on GPUs such as "
     "h100-8"
@@ -48,7 +48,9 @@ def _plan(arguments) -> None:
     base.refuse(arguments, ("search", "decode", "price", "core_price", "length_mix"), only)
   topologies.prepare_host()
   if topology is not None:
-    base.use_xla_flags(arguments, "gpu" if isinstance(topology, topologies.GpuNode) else topology.chip.name)
+    measure.use_xla_flags(
+      arguments, "gpu" if isinstance(topology, topologies.GpuNode) else topology.chip.name
+    )
   if not base.configure(arguments):
     return
   if arguments.params:
