@@ -70,7 +70,7 @@ def test_measure_compares_all_sets_of_the_chip(hosts):
 def test_measure_recommends_nothing_for_less_than_a_hundredth(hosts):
   hosts[1].update({"none": 20.0, "--xla_a=1": 19.9})
   said = xmcap("train", *_RUN, "--measure", "--xla_flags=none", "--xla_flags=--xla_a=1").succeeded()
-  assert said.out.endswith("None is faster than --xla_flags=none by 1%.\n")
+  assert said.out.endswith("No set is 1% faster than --xla_flags=none.\n")
 
 
 def test_measure_prints_no_table_on_other_hosts(hosts):

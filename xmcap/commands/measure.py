@@ -106,7 +106,7 @@ def compare(arguments) -> None:
   if best != next(iter(results)) and results[best].milliseconds < (1 - _WORTH) * first:
     print(f"The fastest: --xla_flags={best}")
   else:
-    print(f"None is faster than --xla_flags={next(iter(results))} by {_WORTH:.0%}.")
+    print(f"No set is {_WORTH:.0%} faster than --xla_flags={next(iter(results))}.")
 
 
 def _command(arguments, name: str) -> list[str]:
