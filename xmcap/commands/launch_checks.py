@@ -80,8 +80,9 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
     with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
       arguments, rest = parsers[words[0]].parse_known_args(words[1:])
       arguments.overrides = base.overrides(arguments, rest)
-      for text in getattr(arguments, "xla_flags", ()) if chip else ():
-        xla_flags.parsed(text, chip.name)
+      if chip is not None:
+        for text in getattr(arguments, "xla_flags", ()):
+          xla_flags.parsed(text, chip.name)
       extras.check(arguments.prog, arguments.extra)
       for word in words:
         paths.check_scheme(word.partition("=")[2])
