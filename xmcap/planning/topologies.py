@@ -33,11 +33,12 @@ class ChipKind:
 
 
 # Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e, tpu7x (interconnect of all links of a chip in both
-# directions: 2,400, 1,600, 4,800, 3,584 and, of a tpu7x as of a v5p on its page, 9,600 Gbit/s; network of a chip: 50
-# Gbit/s of a v5p, 100 of v6e and tpu7x), and jax-ml.github.io/scaling-book/tpus (one link in one direction, clock of
-# v5e). Virtual CPUs: the machine types ct5lp-hightpu and ct6e-standard of cloud.google.com/kubernetes-engine. Clock of
-# v4: Jouppi et al., "TPU v4" (ISCA 2023), Table 4. The memory is the limit that libtpu 0.0.42 reports when a program
-# needs more. The two TensorCores of a tpu7x are two devices, which share the links of their chip.
+# directions: 2,400, 1,600, 4,800 and 3,584 Gbit/s; the page tpu7x has 1,200 GB/s for itself and for v5p alike, so their
+# links are taken to be equal; network of a chip: 50 Gbit/s of a v5p, 100 of v6e and tpu7x), and
+# jax-ml.github.io/scaling-book/tpus (one link in one direction, clock of v5e). Virtual CPUs: the machine types
+# ct5lp-hightpu and ct6e-standard of cloud.google.com/kubernetes-engine. Clock of v4: Jouppi et al., "TPU v4" (ISCA
+# 2023), Table 4. The memory is the limit that libtpu 0.0.42 reports when a program needs more. The two TensorCores of a
+# tpu7x are two devices, which share the links of their chip.
 CHIPS = {
   chip.name: chip
   for chip in (
