@@ -80,7 +80,7 @@ def toy(corpus):
   """The toy; the loss of a split, and a metric that is computed while it trains and decides which step is best."""
   return (
     *TOY, "--gin.EVALUATORS=[@LossEvaluator(), @LateNorm()]", "--gin.LossEvaluator.objective=@CaptionToy()",
-    "--gin.hooks.eval_every=4", "--gin.CheckpointPolicy.best_metric='cider'", "--gin.CheckpointPolicy.best_mode='min'",
+    "--gin.hooks.eval_every=4", "--gin.CheckpointPolicy.best_metric='cider'",
     "--gin.CheckpointPolicy.keep=1",
   )  # fmt: skip
 

@@ -110,7 +110,11 @@ class Evaluation:
 def _begun(call: Deferred) -> processes.Worker:
   with processes.lean():
     worker = processes.Worker(_SPAWN, _begin, advice="give the host more memory, or evaluate fewer pictures")
-  worker.send(_rows, call)
+  try:
+    worker.send(_rows, call)
+  except BaseException:  # such as of arguments that cannot be pickled
+    processes.end([worker], at_once=True)
+    raise
   return worker
 
 
