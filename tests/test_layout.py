@@ -243,7 +243,7 @@ def _registers_configurables(module: str) -> bool:
   return bool(re.search(r"\bgin\.(external_)?configurable\b", TEXTS[module]))
 
 
-FRONT = (*DOORS, "xmcap.cli", "xmcap.commands")
+FRONT = (*DOORS, "xmcap.cli", "xmcap.commands", "xmcap.endpoint.inputs")
 """They import when a user asks for something, before gin is read."""
 
 
