@@ -77,11 +77,11 @@ BUDGETS = {
   "families": 4_200,
   "convert": 3_330,
   "dry_run": 620,
-  "planning": 1_880,
+  "planning": 1_960,
   "serving": 1_460,
   "export": 470,
   "t5x": 430,
-  "commands": 4_390,
+  "commands": 4_400,
   "cli": 180,
   "launch": 1_810,
 }

@@ -209,6 +209,11 @@ def test_plan_rows_by_host(planned):
     (["--topology=v4-128", "--price=nan"], "--price=nan: give the price of an hour"),
     (["--topology=v4-128", "--price=1", "--core_price=-1"], "--core_price=-1: give the price"),
     (["--search"], "--search plans a run on chips: give --topology too"),
+    (["--topology=v4-8", "--search", "--programs=x"], "--programs plans the run's own mesh"),
+    (["--topology=v4-8", "--decode", "--programs=x"], "--programs plans a training step"),
+    (["--topology=h100-8", "--programs=x"], "--programs is only for TPUs"),
+    (["--topology=v4-8", "--programs=x", "--gin.TOTAL_STEPS=@epochs()", "--gin_file=data/coco35l.gin"],
+     "--programs: the number of steps is part of the program: give --gin.TOTAL_STEPS=N"),
     ([], "give --params, or --topology"),
   ],
 )  # fmt: skip

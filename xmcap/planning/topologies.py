@@ -54,6 +54,7 @@ _NO_TPU_HERE = {
   "TPU_ACCELERATOR_TYPE": "v4-8",
   "TPU_WORKER_HOSTNAMES": "localhost",
 }
+_AS_ON_A_TPU_VM = "JAX_FORCE_TPU_INIT"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +189,11 @@ def prepare_host() -> None:
   for name, value in _NO_TPU_HERE.items():
     os.environ.setdefault(name, value)
   quiet.guard()
+  # jax gives libtpu more flags on a TPU VM, which are part of a program.
+  os.environ[_AS_ON_A_TPU_VM] = "1"
+  import jax  # noqa: F401
+
+  del os.environ[_AS_ON_A_TPU_VM]
 
 
 def _chip(kind: str) -> ChipKind | None:
