@@ -227,7 +227,9 @@ def test_plan_of_several_slices_uses_the_network(tmp_path):
   file = tmp_path / "plan.json"
   small = [f"--gin.{binding}" for binding in _SMALL if not binding.startswith("Partitioning")]
   two_slices = ["--topology=2*v4-8", "--gin.Partitioning.fsdp=4"]
-  _plan(*small, *two_slices, f"--json={file}").succeeded("network between slices")
+  keep = f"--programs={tmp_path / 'programs'}"
+  _plan(*small, *two_slices, f"--json={file}", keep).succeeded("network between slices")
+  assert [path.name.split("-")[0] for path in (tmp_path / "programs").iterdir()] == ["jit_train_step"]
   plan = json.loads(file.read_text())
   assert plan["chips"] == 8 and plan["hosts"] == 2
   assert (plan["variant"]["data"], plan["variant"]["fsdp"]) == (2, 4)
