@@ -11,12 +11,11 @@ import pytest
 from tests.make import small_corpus
 from tests.make.command import forked, xmcap_forked
 from xmcap import cli
-from xmcap.planning import report, step, topologies
+from xmcap.planning import host, report, step, topologies
 
-# A pod has bfloat16 for 'auto', simulated devices float32.
 RUN = (
-  "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=12",
-  *small_corpus.SMALLER, "--gin.ViTConfig.dtype='float32'", "--gin.T5Config.dtype='float32'",
+  "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", "--gin_file=tests/training/interleaved.gin",
+  "--allow_import", "--gin.train.objective=@CaptionToy()", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=12",
   "--gin.Partitioning.data=2", "--gin.Partitioning.fsdp=2", "--gin.TOTAL_STEPS=1",
 )  # fmt: skip
 
@@ -32,6 +31,7 @@ def plan(arguments):
     mock.patch.object(step, "plan_step", compiled),
     mock.patch.object(topologies.Topology, "devices", lambda self: jax.devices()),
     mock.patch.object(report, "text", lambda *_: ""),
+    mock.patch.object(host, "check"),
   ):
     return cli.main(["plan", *arguments])
 
@@ -50,7 +50,6 @@ def programs(corpus, tmp_path_factory):
   return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
   "change, wanted",
   [((), "read from the compilation cache in"), (("--gin.LEARNING_RATE=0.5",), "compiled in")],
