@@ -83,7 +83,9 @@ def _row(index: SplitLengths, lengths: tuple[int, ...], window: int) -> tuple[st
   """What is padded in 64 batches whose pictures are sorted by length within `window` batches."""
   # Languages are drawn alike, so what is drawn is as long as all captions are.
   drawing = Drawing(0, languages.TRAINED, [dict.fromkeys(languages.TRAINED, 1.0)], None, 1)
-  batches = LengthBatches(drawing, [LengthIndex.whole(index)], Order(0, [len(index.starts)]), _BATCH, lengths, window)
+  batches = LengthBatches(
+    drawing, [LengthIndex.whole(index)], Order(0, [len(index.starts)]), _BATCH, lengths, window
+  )
   sizes = [batches.length(step) for step in range(64)]
   positions = sum(sizes) / len(sizes)
   padded = 1 - np.minimum(index.lengths, lengths[-1]).mean() / positions

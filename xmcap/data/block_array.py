@@ -18,9 +18,9 @@ import numpy as np
 from xmcap.files import addresses, files, object_store, range_cache
 
 _HEADER = 128  # bytes of the header of an .npy file of one axis
-_MOST_READ = 4 << 20  # bytes of a request
+_MOST_READ = 2 << 20  # bytes of a request
 _GAP = 1 << 18  # bytes that are read for nothing rather than by another request
-_AHEAD = 32  # requests at a time
+_AHEAD = 64  # requests at a time
 
 
 class BlockArray:

@@ -18,6 +18,7 @@ from xmcap.data.length_index import LengthIndex
 from xmcap.data.order import Order
 
 _FIRST_PART = 256  # images that are looked at first for the length of a batch
+_PART = 4_096  # images that are looked at together, in the processor's cache
 _NEIGHBOURS = 16  # cached batches before and after a batch
 
 
@@ -97,7 +98,8 @@ class LengthBatches:
     """Returns the batches of a window, whose images are grouped by length: all of them must be looked at."""
     size = self._window * self._num_images
     positions = np.arange(size, dtype=np.int64) + window * size
-    longest = self._longest(positions)
+    parts = range(0, size, _PART)
+    longest = np.concatenate([self._longest(positions[start : start + _PART]) for start in parts])
     # The batches of a window are shuffled, so that training does not go from short to long.
     order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
     batches = np.argsort(longest, kind="stable").reshape(self._window, self._num_images)[order]
