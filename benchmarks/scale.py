@@ -1,6 +1,6 @@
 """A corpus of 10^9 pictures on 1,000 hosts, simulated on one: memory, requests at the start, and the plan of a batch.
 
-usage: python benchmarks/scale.py [--pictures=1_000_000_000] [--hosts=1_000] [--share=0.02]
+usage: python benchmarks/scale.py [--pictures=1_000_000_000] [--hosts=1_000] [--share=0.01]
 The store is made up: it answers 80 ms after a request, with contents that follow from the place in a file, so it needs
 no disk. The rest is the code of a run.
 
@@ -44,7 +44,7 @@ from xmcap.training.hosts import heartbeat, watch
 
 _OF_FILE = 100_000  # pictures
 _LATENCY = 0.08  # seconds
-_PROCESSES = 4
+_PROCESSES = 3
 _CAPTIONS = 36
 _TARGETS = (16, 32, 64)
 _PIECES = 40  # more than the second largest target length, as of one of the first images of most batches
@@ -77,8 +77,8 @@ def _repeated(pattern: bytes, header: int = 0) -> Callable[[int, int | None], by
 
   def part(start: int, stop: int | None) -> bytes:
     first = (start - header) % len(pattern)
-    count = -(-(first + stop - start) // len(pattern))
-    return (pattern * count)[first : first + stop - start]
+    size = (stop or start) - start
+    return (pattern * -(-(first + size) // len(pattern)))[first : first + size]
 
   return part
 
@@ -207,13 +207,13 @@ class _Tiled:
 
 
 def _plan(pictures: int, hosts: int) -> Iterator[tuple[str, str]]:
-  tiled: Any = _Tiled(lengths.made_up(100_000))
+  tiled: Any = _Tiled(lengths.made_up(20_000))
   index = LengthIndex({"": tiled}, [Stretch("", 0, pictures)])
   for targets, window in ((_TARGETS[-1:], 1), (_TARGETS, 1), (_TARGETS, _WINDOW)):
     for batch in _BATCHES:
       batches, times = _batches(index, pictures, batch, window, targets), []
       rows = np.arange(0, batch, hosts)
-      for step in range(4 if window * batch > 10**6 else 12):
+      for step in range(2 if window * batch > 10**6 else 10):
         began = time.process_time()
         batches.length(step * window)
         batches.positions(step * window, rows)
@@ -249,7 +249,7 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--pictures", type=int, default=10**9)
   parser.add_argument("--hosts", type=int, default=1_000)
-  parser.add_argument("--share", type=float, default=0.02)
+  parser.add_argument("--share", type=float, default=0.01)
   arguments = parser.parse_args()
   fsspec.register_implementation("memory", MadeUpStore, clobber=True)
   with tempfile.TemporaryDirectory() as cache:

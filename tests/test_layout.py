@@ -66,7 +66,7 @@ BUDGETS = {
   "reading": 5_220,
   "scoring": 9_610,
   "models": 2_710,
-  "data": 5_660,
+  "data": 6_060,
   "pages": 1_980,
   "human": 4_280,
   "ranked": 1_900,

@@ -77,7 +77,7 @@ def test_a_part_of_a_split_uses_the_index_of_the_whole(corpus, model, never_smal
   assert listed(length_index.index_of(part, model)) == by_hand(part, model)
 
 
-def test_length_index_of_several_splits_and_shards(tmp_path, model, never_small):
+def test_length_index_of_several_splits_and_shards(tmp_path, model, never_small, monkeypatch):
   out = tmp_path / "splits"
   pictures = [tiny_record(index) for index in range(NUM_PICTURES)]
   shards = {"train": [pictures[:7], pictures[7:15]], "validation": [pictures[15:]]}
@@ -87,6 +87,12 @@ def test_length_index_of_several_splits_and_shards(tmp_path, model, never_small)
   ]
   record_writer.write_metadata(out, written, dataset="tiny")
   length_index.write(out, model, list(shards))
+  opened, read = [], length_index.read
+  monkeypatch.setattr(
+    length_index, "read", lambda *arguments: opened.append(arguments[1]) or read(*arguments)
+  )
+  length_index.index_of(RecordSource(out, "train"), model)
+  assert opened == ["train"]
   for split in ("train", "validation", "validation[3:]+train[5:9]", "train[0:]+validation"):
     source = RecordSource(out, split)
     assert listed(length_index.index_of(source, model)) == by_hand(source, model)

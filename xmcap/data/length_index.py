@@ -110,8 +110,8 @@ class StoredLengths:
     self._starts, version = blocks[:, 0], str(about["crc32c"])
     columns = zip(_ARRAYS, (self._starts, ends, ends), blocks[:-1, 1:].T.astype(np.uint32), strict=True)
     self._arrays = [
-      BlockArray(addresses.join(folder, name), np.dtype(about["dtypes"][name]), *column, version)
-      for name, *column in columns
+      BlockArray(addresses.join(folder, name), np.dtype(about["dtypes"][name]), bounds, sums, version)
+      for name, bounds, sums in columns
     ]
 
   @property
@@ -181,8 +181,8 @@ def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
 
   If a large source has none, or the index is outdated or damaged, UsageError gives the command that makes it.
   """
-  splits = {stretch.split: read(source, stretch.split, vocabulary) for stretch in source.stretches}
-  stored = {name: lengths for name, lengths in splits.items() if lengths is not None}
+  splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
+  stored = {split: lengths for split in splits if (lengths := read(source, split, vocabulary)) is not None}
   if len(stored) == len(splits):
     return LengthIndex(stored, source.stretches, source.chosen)
   if len(source) > SMALL:
