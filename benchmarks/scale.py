@@ -84,7 +84,7 @@ def _repeated(pattern: bytes, header: int = 0) -> Callable[[int, int | None], by
 
 
 def _whole(data: bytes) -> Callable[[int, int | None], bytes]:
-  return lambda start, stop: data[start:stop]
+  return lambda start, stop: bytes(bytearray(data[start:stop]))  # a copy, as of what arrives from a store
 
 
 def _memory() -> int:
