@@ -49,7 +49,7 @@ def train(
   writers: Writers | None = None,
   hooks: Sequence[Hook] | None = None,
   rng_impl: str | None = None,
-  data_timeout: float = 600,
+  data_timeout: float = 900,
   compilation_cache: CompilationCache | None = None,
   start: Start | None = None,
 ) -> Run:
@@ -69,7 +69,8 @@ def train(
     optimizer, checkpoint, partitioning, writers, hooks, compilation_cache: None: as configured in gin.
     initial_checkpoint, pretrained: see `starting_state`.
     seed, microbatches, rng_impl: see `step.make_train_step`; the seed also initializes the parameters.
-    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit.
+    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit. Longer than
+      `ObjectStore.seconds`, whose error says what does not answer.
     start: what belongs to this start alone; None: its defaults.
 
   Raises:
