@@ -43,6 +43,7 @@ from xmcap.data.records import Stretch
 from xmcap.training.hosts import heartbeat, watch
 
 _OF_FILE = 100_000  # pictures
+_AT_ONCE = 8  # files whose indexes are opened together, as those of a part of a batch
 _LATENCY = 0.08  # seconds
 _PROCESSES = 3
 _CAPTIONS = 36
@@ -114,7 +115,8 @@ def _in_a_process(measure: Callable[[], Any]) -> tuple[int, int, int, float]:
 def _open_indexes(count: int) -> RemoteRecordFiles:
   names = [f"memory://bucket/{number}.records" for number in range(count)]
   files = RemoteRecordFiles(names, "memory://bucket")
-  files._open(set(range(count)))
+  for first in range(0, count, _AT_ONCE):
+    files._open(set(range(first, min(first + _AT_ONCE, count))))
   for file in range(count):
     assert len(files._index(file).rows) == _OF_FILE
   return files
