@@ -82,7 +82,7 @@ BUDGETS = {
   "serving": 1_460,
   "export": 470,
   "t5x": 430,
-  "commands": 4_550,
+  "commands": 4_540,
   "cli": 180,
   "launch": 1_810,
 }
