@@ -9,7 +9,8 @@ redistributes the positions of a few batches among those batches, which depends 
   order.py           the image at a position, of one corpus or of several by rates
   mixture.py         the records of all corpora, and what is drawn from each
   caption_choice.py  draws the captions of an image
-  length_batches.py  from the lengths of all captions: the target length of a batch, and its images if grouped by it
+  length_index.py    the lengths of all captions
+  length_batches.py  from them: the target length of a batch, and its images if grouped by it
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ import gin
 import numpy as np
 
 from xmcap import languages as languages_lib
-from xmcap.data import length_batches as lengths
+from xmcap.data import length_index as lengths
 from xmcap.data.batch_maker import BatchRows
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.image_stream import ImageStream, Read
@@ -238,7 +239,7 @@ class CaptionStream(ImageStream):
     return self._length_batches.mix(steps)
 
   def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
-    length = self._length_batches.batch(step).length
+    length = self._length_batches.length(step)
     positions = self._planned(step, positions)
     rows = read(inputs, positions, self._counted(positions), self.order.at(positions), length)
     columns = rows.fields["columns"]
@@ -253,7 +254,7 @@ class CaptionStream(ImageStream):
 
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
     """Returns the positions that the plan of a batch puts at these positions."""
-    return self._length_batches.batch(step).positions[positions - step * self.num_images]
+    return self._length_batches.positions(step, positions - step * self.num_images)
 
 
 @gin.configurable

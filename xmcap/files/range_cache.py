@@ -38,7 +38,8 @@ class RecordCache:
   Attributes:
     directory: its folder; by default `xmcap/records` in XDG_CACHE_HOME or `~/.cache`. All processes of a host must use
       the same one.
-    bytes: the largest size on disk, without the write-ahead log (some 4 MB); 0 turns the cache off.
+    bytes: the largest size on disk, without the write-ahead log (some 4 MB) and the indexes, 16 bytes a record; 0
+      turns the cache off.
   """
 
   directory: str = ""
@@ -48,10 +49,16 @@ class RecordCache:
     if self.bytes < 0:
       raise UsageError(f"RecordCache.bytes={self.bytes}: give a size of at least 0")
 
+  def folder(self) -> pathlib.Path | None:
+    """Returns its folder, which need not exist; None if the cache is off."""
+    return (
+      pathlib.Path(os.path.abspath(self.directory or files.cache_folder("records"))) if self.bytes else None
+    )
+
   def open(self) -> "RangeCache | None":
     """Returns the cache, one per process; XmcapError if its folder cannot be made."""
-    directory = self.directory or files.cache_folder("records")
-    return _opened(os.path.abspath(directory), self.bytes) if self.bytes else None
+    folder = self.folder()
+    return _opened(folder, self.bytes) if folder else None
 
 
 def key(*parts: object) -> bytes:
