@@ -42,6 +42,12 @@ def leaves(parser=None):
 
 
 LEAVES = {parser.prog.removeprefix("xmcap "): parser for parser in leaves()}
+DOORS = {
+  "caption --model_dir=x x.png": "train",
+  "caption --endpoint=http://x --model=m x.png": "endpoint",
+}
+"""Calls of the command that needs one of two extras -> the extra."""
+
 ELSEWHERE = {name for name in LEAVES if LEAVES[name].get_default("extra")}
 
 SCORING = """
@@ -157,6 +163,7 @@ def found(folder):
   """Call -> (exit code, what was said), with scoring alone."""
   calls = [line.split() for line in SCORING.strip().splitlines()]
   calls += [[*name.split(), *_required(LEAVES[name])] for name in sorted(ELSEWHERE | NEED_A_RELEASE)]
+  calls += [call.split() for call in DOORS]
   calls += [[*name.split(), "--help"] for name in LEAVES] + [["--version"], _LAUNCH]
   return dict(zip(map(" ".join, calls), _calls(folder, setup_py.scoring(), calls), strict=True))
 
@@ -178,7 +185,7 @@ def test_every_command_is_of_scoring_or_names_its_extra():
   called = {
     name for line in SCORING.strip().splitlines() for name in LEAVES if f"{line} ".startswith(f"{name} ")
   }
-  assert called | ELSEWHERE | NEED_A_RELEASE | LAUNCHERS == set(LEAVES)
+  assert called | ELSEWHERE | NEED_A_RELEASE | LAUNCHERS | {"caption"} == set(LEAVES)
   assert {LEAVES[name].get_default("extra") for name in ELSEWHERE} <= extras.MODULES.keys()
 
 
@@ -196,6 +203,12 @@ def test_other_commands_name_their_extra_in_one_line(found, name):
     f"xmcap: error: xmcap {name} needs the extra {extra}, of which absl is missing: pip install '.[{extra}]' in a "
     f"clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[{extra}]'\n"
   )
+
+
+@pytest.mark.parametrize("call", DOORS)
+def test_captions_of_a_model_and_of_an_endpoint_name_their_extra(found, call):
+  code, said = found[call]
+  assert code == 2 and f"needs the extra {DOORS[call]}, of which" in said and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", sorted(NEED_A_RELEASE))
