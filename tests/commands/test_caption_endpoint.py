@@ -1,0 +1,110 @@
+"""`xmcap caption --endpoint`: from a corpus to a table that says who wrote its captions."""
+
+import json
+
+import pytest
+from starlette.responses import JSONResponse
+
+from tests.make import files, images
+from tests.make.command import xmcap
+from tests.make.endpoint import Endpoint, completion, error, every
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+  captions = {
+    f"k{number}": {"en": [f"a cat and {number} dogs"], "de": ["Eine Katze."]} for number in range(3)
+  }
+  files.release("data/captions.jsonl", captions)
+  for number in range(3):
+    files.write(f"data/images/k{number}.jpg", images.noise((24, 24), number, "JPEG"))
+  return "data"
+
+
+def _writes(text: str):
+  """A model that sees (its answers change with the picture) and leaves residue around its captions."""
+
+  def answer(endpoint, asked):
+    if (picture := (asked["messages"][-1]["content"][0]["image_url"] or {}).get("url")) is None:
+      return None
+    return JSONResponse(completion(f"<think>Hm.</think>**{text} {sum(picture.encode()) % 997}**"))
+
+  return answer
+
+
+def _caption(server, *more):
+  return xmcap("caption", f"--endpoint={server.url}", "--model=stub", "--languages=en,de", *more)
+
+
+def test_captions_scores_and_a_comparison_of_two_models(corpus, tmp_path):
+  for name in ("one", "two"):
+    with Endpoint(_writes(f"a cat of {name}")).serving() as server:
+      result = _caption(server, "--corpus=data", f"--out={name}/captions.jsonl").succeeded()
+    assert "6 questions: 6 answered; 6 asked now" in result.err
+    assert "removed from captions: think 6, markdown 6" in result.err
+    lines = (tmp_path / name / "captions.jsonl").read_text(encoding="utf-8").splitlines()
+    captions = [json.loads(line)["caption"] for line in lines]
+    assert len(captions) == 6
+    assert all(caption.startswith(f"a cat of {name}") and "*" not in caption for caption in captions)
+    xmcap(
+      "score", "--references=data/captions.jsonl", f"--predictions={name}/captions.jsonl", "--languages=en,de",
+      f"--out={name}/scores",
+    ).succeeded()  # fmt: skip
+    table = json.loads((tmp_path / name / "scores/table.json").read_text(encoding="utf-8"))
+    assert "|captioner:stub,prompt=xmcap#" in table["signature"]
+  xmcap("compare", "one/scores", "two/scores").succeeded()
+
+
+def test_provenance_says_what_was_asked_and_has_no_key(corpus, tmp_path, monkeypatch):
+  monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+  with Endpoint().serving() as server:
+    _caption(server, "--corpus=data", "--prompt=centurio", "--out=c.jsonl", "--price=1,2").succeeded()
+  fields = json.loads((tmp_path / "c.provenance.json").read_text(encoding="utf-8"))
+  assert fields["model"] == "stub" and fields["answered_by"] == {"stub-1": 6}
+  assert fields["states"] == {"answered": 6, "cut": 0, "refused": 0, "failed": 0}
+  assert fields["prompt"]["parameters"] == {"temperature": 0, "repetition_penalty": 1.1}
+  assert fields["tokens"] == {"prompt": 600, "cached": 360, "completion": 60}
+  assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sk-secret" in path.read_bytes()]
+
+
+def test_captions_that_were_changed_are_refused_under_their_provenance(corpus, tmp_path):
+  with Endpoint().serving() as server:
+    _caption(server, "--corpus=data", "--out=c.jsonl").succeeded()
+  path = tmp_path / "c.jsonl"
+  path.write_text(path.read_text(encoding="utf-8").replace("Describe", "Draw"), encoding="utf-8")
+  xmcap("score", "--references=data/captions.jsonl", "--predictions=c.jsonl", "--out=s").refused(
+    "c.jsonl is not the file of c.provenance.json: write it again, or remove its provenance"
+  )
+
+
+def test_what_is_missing_is_said_and_asked_again(corpus, tmp_path):
+  with Endpoint(every(5, error(400, "image is too small"))).serving() as server:
+    result = _caption(server, "--corpus=data", "--out=c.jsonl", "--blind")
+  assert result.code == 1
+  assert "1 of 6 captions are missing: the same command asks again for those that failed" in result.err
+  with Endpoint().serving() as server:
+    assert "1 asked now" in _caption(server, "--corpus=data", "--out=c.jsonl", "--blind").succeeded().err
+
+
+def test_photos_are_captioned_without_a_file(corpus):
+  with Endpoint().serving() as server:
+    result = _caption(server, "data/images", "--keys=stem").succeeded()
+  assert "k2\n  en   English        Describe this picture in English" in result.out
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["--model=m", "x.jpg"], "give --model_dir of a trained model, or --endpoint and --model of any other"),
+    (["--endpoint=http://a", "x.jpg"], "the following arguments are required: --model"),
+    (["--endpoint=http://a", "--model=m"], "give pictures, or --corpus"),
+    (["--endpoint=http://a", "--model=m", "--step=3", "x.jpg"], "--step is of a trained model"),
+    (["--model_dir=x", "--prompt=centurio", "x.jpg"], "--prompt is of an endpoint"),
+    (["--endpoint=http://a", "--model=m", "--shots=2", "x.jpg"], "--shots and --shots_from go together"),
+    (["--endpoint=http://a", "--model=m", "--prompt=vlmevalkit", "-l=de", "x.jpg"], "has no text for 'de'"),
+  ],
+)
+def test_wrong_usage(arguments, message):
+  xmcap("caption", *arguments).refused(message)
