@@ -302,12 +302,31 @@ class LengthBatches:
     if self._window > 1:
       # The batches of a window are shuffled, so that training does not go from short to long.
       order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
-      batches = np.argsort(longest, kind="stable").reshape(batches.shape)[order]
-    fitting = np.searchsorted(self._lengths[:-1], longest[batches].max(axis=1))
+      batches = np.argsort(longest, kind="stable").reshape(batches.shape)
+      if self._order.neighbours > 1:
+        batches = self._dealt(batches, longest)
+      batches = batches[order]
+    fitting = self._fitting(longest[batches])
     return [
       LengthBatch(positions[rows], int(self._lengths[place]))
       for rows, place in zip(batches, fitting, strict=True)
     ]
+
+  def _dealt(self, batches: np.ndarray, longest: np.ndarray) -> np.ndarray:
+    """Deals images out among the batches of one target length again, int64 [W, B], in the order of their positions.
+
+    So the images of a chunk are in about the same rows of these batches, and a process, which has the same rows of all
+    batches, can read most of them together.
+    """
+    fitting, dealt = self._fitting(longest[batches]), np.empty_like(batches)
+    for number in np.unique(fitting):
+      same = fitting == number
+      dealt[same] = np.sort(batches[same], axis=None).reshape(batches.shape[1], -1).T
+    return dealt
+
+  def _fitting(self, longest: np.ndarray) -> np.ndarray:
+    """Returns int64 [W]: the number of the smallest target length that fits all captions of a batch, [W, B]."""
+    return np.searchsorted(self._lengths[:-1], longest.max(axis=1))
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: pieces of the longest drawn caption of each image, including EOS; 0 if there is none."""

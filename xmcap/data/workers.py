@@ -244,7 +244,7 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
 
   def items() -> Generator[Any, None, None]:
     try:
-      yield  # the generator is started below, so that closing it before the first item also ends the threads
+      yield  # closing it before the first item also ends the threads
       while pending:
         job, parts = pending.popleft()
         item = job.join([part.result() for part in parts])
@@ -254,7 +254,23 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
     finally:
       executor.shutdown(wait=True, cancel_futures=True)
 
-  generator = items()
+  return _begun(items())
+
+
+def unpacked(groups: Generator[Iterable[Out], None, None]) -> Generator[Out, None, None]:
+  """Yields the items of groups; closing it closes `groups`."""
+
+  def items() -> Generator[Any, None, None]:
+    with contextlib.closing(groups):
+      yield
+      for group in groups:
+        yield from group
+
+  return _begun(items())
+
+
+def _begun(generator: Generator[Out, None, None]) -> Generator[Out, None, None]:
+  """Runs a generator to its first `yield`, so that closing it runs its end."""
   next(generator)
   return generator
 
