@@ -33,7 +33,7 @@ import numpy as np
 
 from xmcap import processes, terminal
 from xmcap.errors import XmcapError
-from xmcap.files import attempts, object_store, range_cache
+from xmcap.files import attempts, object_store, ramp, range_cache
 
 Part = TypeVar("Part")
 Out = TypeVar("Out")
@@ -130,7 +130,7 @@ class Decoders:
             workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice, lanes=lanes))
             begun.append(pixels)
         for number, worker in enumerate(workers):
-          worker.send(_begin, packed, bound, number)
+          worker.send(_begin, packed, bound, number, ramp.sharing() * self.count)
         for worker in workers:
           worker.receive()
       except BaseException:
@@ -202,9 +202,10 @@ def _attach(pixels: Sequence[_Pixels]) -> None:
   _here.pixels = pixels
 
 
-def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int) -> None:
+def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int, sharing: int) -> None:
   if number:
     attempts.silence()  # they all wait for the same bucket
+  ramp.share(sharing)
   for name, values in bound.items():
     for parameter, value in values.items():
       gin.bind_parameter(f"{name}.{parameter}", value)
