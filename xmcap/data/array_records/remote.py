@@ -29,17 +29,19 @@ _LONGEST = 4 << 20  # bytes of a request
 class RemoteRecordFiles:
   """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`.
 
-  A process keeps the indexes of the files that it has read, 16 bytes a record.
+  `records` and `size` are those of the corpus, in bytes. A process keeps the indexes of the files that it has read, 16 bytes a record.
   """
 
-  def __init__(self, files: Sequence[str], directory: str):
+  def __init__(self, files: Sequence[str], directory: str, records: int, size: int):
     self._files = list(files)
     self._directory = directory
+    self._sizes = records, size
+    range_cache.expect(directory, records, size)
     self._opened: dict[int, tuple[RangeIndex, str]] = {}  # file -> its index, and the hash of that
     self._lock = threading.Lock()
 
   def __reduce__(self):
-    return RemoteRecordFiles, (self._files, self._directory)
+    return RemoteRecordFiles, (self._files, self._directory, *self._sizes)
 
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
