@@ -156,7 +156,9 @@ def test_gin_sets_record_cache_directory_and_size(tmp_path, monkeypatch):
     (28, 8 << 30, "up to 8.6 GB, some of 19.2 GB"),
   ],
 )
-def test_record_cache_is_as_large_as_the_corpora_if_the_disk_has_room(monkeypatch, tmp_path, free, size, said):
+def test_record_cache_is_as_large_as_the_corpora_if_the_disk_has_room(
+  monkeypatch, tmp_path, free, size, said
+):
   monkeypatch.setattr(range_cache, "_expected", {})
   monkeypatch.setattr(
     shutil, "disk_usage", lambda folder: SimpleNamespace(total=100 * 10**9, free=free * 10**9)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from xmcap.data import images
+from xmcap.data.array_records import remote
 from xmcap.data.batch_maker import BatchMaker, BatchRows, choose_workers
 from xmcap.data.image_inputs import ImageInputs, Pixels, StoredVectors
 from xmcap.data.mixture import MixedSource
@@ -241,6 +242,21 @@ class ImageStream:
       return 1
     return max(1, min(self._window, self.batches_ahead(rows) // 3))
 
+  def requests_per_image(self, rows: Sequence[int], start_step: int = 0) -> float:
+    """Returns how many requests of a bucket an image takes, in the rows of a process near a step; 0: it is local."""
+    if not self.source.is_remote:
+      return 0.0
+    steps = next(self._groups(start_step, None, self.batches_together(len(rows))))
+    planned = np.concatenate([self._planned(step, self._positions(step, rows)) for step in steps])
+    gaps = np.diff(np.sort(self.order.at(planned).indices)) - 1
+    return (1 + np.sum(gaps * self.record_bytes > remote.GAP)) / len(planned)
+
+  @property
+  def record_bytes(self) -> float:
+    """The mean size of a record."""
+    sizes = self.source.sizes.values()
+    return sum(size["bytes"] for size in sizes) / sum(sum(size["shard_lengths"]) for size in sizes)
+
   @property
   def _window(self) -> int:
     """The number of batches among which images are redistributed."""
@@ -254,7 +270,9 @@ class ImageStream:
       yield range(start, stop if end is None else min(stop, end))
       start = stop
 
-  def _job(self, steps: range, rows: Sequence[int] | None, read: Read, parts: int) -> Job[Any, Iterator[Batch]]:
+  def _job(
+    self, steps: range, rows: Sequence[int] | None, read: Read, parts: int
+  ) -> Job[Any, Iterator[Batch]]:
     """Returns the job that makes the batches of some steps, in so many parts."""
     asked = [self._positions(step, rows) for step in steps]
     inputs = self.inputs.empty(sum(map(len, asked)))

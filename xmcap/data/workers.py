@@ -45,6 +45,9 @@ MOST = 64
 
 PER_CORE = 200
 """Images of 640 x 480 as JPEG that a core reads and decodes a second (201 in benchmarks/stream.py)."""
+REQUESTS_OF_A_CHUNK = 2.0
+"""Requests of a bucket for neighbouring images that grouping by length puts into several batches, on the hosts of a
+v4-128 (benchmarks/bucket_reads.py)."""
 MARGIN = 1.2
 """A host should read so many times what its devices take."""
 

@@ -7,6 +7,9 @@ than 20 minutes (https://cloud.google.com/storage/docs/request-rate).
 import threading
 import time
 
+PUBLISHED = 5_000
+"""Reads a second that a bucket of Cloud Storage takes at first."""
+
 _BACK = 0.7  # of the rate that was refused
 _LEAST = 1 / 16  # of the first rate
 _BURST = 0.1  # seconds: what was not sent in them may be sent at once, or a request

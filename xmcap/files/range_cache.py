@@ -62,7 +62,9 @@ class RecordCache:
     if cache is None or not needed:
       return ""
     fits = "all" if cache.size >= needed else f"some of {needed / 1e9:,.1f} GB"
-    return f"records from the bucket are cached in {cache.directory}: up to {cache.size / 1e9:,.1f} GB, {fits}"
+    return (
+      f"records from the bucket are cached in {cache.directory}: up to {cache.size / 1e9:,.1f} GB, {fits}"
+    )
 
   @property
   def _folder(self) -> str:

@@ -104,7 +104,7 @@ def test_neighbouring_records_are_read_by_one_request(store, remote, local):
 @pytest.mark.parametrize("gap, requests", [(-1, 5), (100, 3), (3_000, 2)])
 def test_gap_between_joined_records_is_limited(store, remote, monkeypatch, gap, requests):
   """Of [0, 1], [3, 4] and [29], with records of 700 bytes."""
-  monkeypatch.setattr(remote_lib, "_GAP", gap)
+  monkeypatch.setattr(remote_lib, "GAP", gap)
   source = RecordSource("s3://bucket/tiny")
   source.read([10])
   before = reads(store)

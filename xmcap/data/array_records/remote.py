@@ -22,14 +22,17 @@ from xmcap.files.object_store import Read, ShortObjectError
 T = TypeVar("T")
 
 _AHEAD = 64
-_GAP = 256 << 10  # bytes between two records that are read for nothing: fewer than a store sends in a request's latency
+GAP = (
+  256 << 10
+)  # bytes between two records that are read for nothing: fewer than a store sends in a request's latency
 _LONGEST = 4 << 20  # bytes of a request
 
 
 class RemoteRecordFiles:
   """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`.
 
-  `records` and `size` are those of the corpus, in bytes. A process keeps the indexes of the files that it has read, 16 bytes a record.
+  `records` and `size`, in bytes, are those of the corpus. A process keeps the indexes of the files that it has read, 16
+  bytes a record.
   """
 
   def __init__(self, files: Sequence[str], directory: str, records: int, size: int):
@@ -163,7 +166,7 @@ class _Joined:
   def takes(self, record: "_Record") -> bool:
     """Whether the next record of a file is near enough."""
     file, start, stop = record.where
-    return file == self.file and start - self.stop <= _GAP and stop - self.start <= _LONGEST
+    return file == self.file and start - self.stop <= GAP and stop - self.start <= _LONGEST
 
   def add(self, record: "_Record") -> None:
     self.stop, record.joined = record.where[2], self
