@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 
-from xmcap.commands import base
+from xmcap.commands import base, measure
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
@@ -18,6 +18,7 @@ def add(commands) -> None:
     "Needs neither the chips nor the data; for TPUs it needs the extra plan, which has libtpu.", extra="train",
   )  # fmt: skip
   base.add_gin(command)
+  measure.add_xla_flags(command)
   slices = (
     "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory and exchanges on GPUs such as "
     "h100-8"
@@ -46,6 +47,10 @@ def _plan(arguments) -> None:
     only = "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
     base.refuse(arguments, ("search", "decode", "price", "core_price", "length_mix"), only)
   topologies.prepare_host()
+  if topology is not None:
+    measure.use_xla_flags(
+      arguments, "gpu" if isinstance(topology, topologies.GpuNode) else topology.chip.name
+    )
   if not base.configure(arguments):
     return
   if arguments.params:
@@ -79,7 +84,7 @@ def _check_options(arguments) -> None:
   if not arguments.gin_file:
     raise UsageError(f"xmcap plan needs gin files, such as {_EXAMPLE}")
   if not arguments.topology:
-    options = ("search", "decode", "price", "core_price", "length_mix", "json")
+    options = ("search", "decode", "price", "core_price", "length_mix", "xla_flags", "json")
     base.refuse(arguments, options, "plans a run on chips: give --topology too, such as v4-128")
     if not (arguments.params or arguments.explain):
       raise UsageError(f"xmcap plan: give --params, or --topology, such as {_EXAMPLE}")

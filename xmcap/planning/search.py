@@ -97,14 +97,14 @@ def meshes(topology: Topology) -> Iterator[dict[str, int]]:
   to `data`, to `fsdp`, or to both with `fsdp` in one plane of the slice. Only `data`, which communicates little, spans
   slices.
   """
-  chips = topology.chips // topology.slices
+  devices = topology.num_devices // topology.slices
   for model in (1, 2, 4):
-    if chips % model:
+    if devices % model:
       continue
-    rest = chips // model
-    plane = math.gcd(rest, math.prod(sorted(topology.shape)[:2]))
+    rest = devices // model
+    plane = math.gcd(rest, topology.chip.devices * math.prod(sorted(topology.shape)[:2]))
     for fsdp in sorted({1, plane, rest}, reverse=True):
-      yield {"data": topology.chips // (fsdp * model), "fsdp": fsdp, "model": model}
+      yield {"data": topology.num_devices // (fsdp * model), "fsdp": fsdp, "model": model}
 
 
 def _ways_out(error: DoesNotFit, topology: Topology | GpuNode) -> Iterator[dict[str, Any]]:
@@ -113,7 +113,7 @@ def _ways_out(error: DoesNotFit, topology: Topology | GpuNode) -> Iterator[dict[
     return
   # The first way changes nothing, so it cannot fit on the run's own mesh.
   yield from _WAYS_TO_FIT[1:]
-  finest = {"data": topology.slices, "fsdp": topology.chips // topology.slices, "model": 1}
+  finest = {"data": topology.slices, "fsdp": topology.num_devices // topology.slices, "model": 1}
   yield from ({**finest, **way} for way in _WAYS_TO_FIT)
 
 

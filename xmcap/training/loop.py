@@ -9,7 +9,7 @@ from typing import Any
 import gin
 import jax
 
-from xmcap import configuration
+from xmcap import configuration, xla_flags
 from xmcap.errors import RestartError, UsageError, one_line
 from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
@@ -49,7 +49,7 @@ def train(
   writers: Writers | None = None,
   hooks: Sequence[Hook] | None = None,
   rng_impl: str | None = None,
-  data_timeout: float = 600,
+  data_timeout: float = 900,
   compilation_cache: CompilationCache | None = None,
   start: Start | None = None,
 ) -> Run:
@@ -69,7 +69,8 @@ def train(
     optimizer, checkpoint, partitioning, writers, hooks, compilation_cache: None: as configured in gin.
     initial_checkpoint, pretrained: see `starting_state`.
     seed, microbatches, rng_impl: see `step.make_train_step`; the seed also initializes the parameters.
-    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit.
+    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit. Longer than
+      `ObjectStore.seconds`, whose error says what does not answer.
     start: what belongs to this start alone; None: its defaults.
 
   Raises:
@@ -155,7 +156,7 @@ def train(
   )
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
-    device_kind=devices[0].device_kind,
+    device_kind=devices[0].device_kind, xla_flags=" ".join(xla_flags.in_use().values()),
   )  # fmt: skip
   # Markdown shows lines indented by four spaces verbatim.
   explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
