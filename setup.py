@@ -141,6 +141,7 @@ setuptools.setup(
     "xmcap.gin": ["**/*.gin"],
     "xmcap.launch_scripts": ["*.sh", "requirements.lock"],
     "xmcap": [
+      "xla_flags.toml",
       "corpora/building/*.json",
       "py.typed",
       "pages/report/*.css",

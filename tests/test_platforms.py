@@ -58,6 +58,18 @@ def no_gpu(machine, tmp_path):
   return machine
 
 
+def test_platforms_tpu_kind_by_its_pci_number(machine, tmp_path):
+  assert platforms.tpu_kind() == ""
+  for name, vendor, number in (
+    ("disk", "0x1ae0", "0x001f"),
+    ("gpu", "0x10de", "0x006f"),
+    ("tpu", "0x1ae0", "0x0076"),
+  ):
+    _pci(tmp_path / f"pci/{name}", vendor, "0x120000")
+    (tmp_path / f"pci/{name}/device").write_text(f"{number}\n")
+  assert platforms.tpu_kind() == "tpu7x"
+
+
 def _pci(folder, vendor, kind):
   folder.mkdir()
   (folder / "vendor").write_text(f"{vendor}\n")

@@ -16,6 +16,8 @@ _PCI = pathlib.Path("/sys/bus/pci/devices")
 _CGROUP = "/sys/fs/cgroup"
 _GOOGLE = "0x1ae0"
 _NO_TPU = ("0x01", "0x02")  # classes of PCI devices: Google's disks and network cards
+# Numbers of PCI devices: jax/_src/hardware_utils.py.
+_TPU_KINDS = {"0x005e": "v4", "0x0062": "v5p", "0x0063": "v5e", "0x006f": "v6e", "0x0076": "tpu7x"}
 # From glibc's malloc.h: options of mallopt, and the largest value.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _INT_MAX = 2**31 - 1
@@ -90,6 +92,16 @@ def _may_have_tpu() -> bool:
     _read(device / "vendor") == _GOOGLE and not _read(device / "class").startswith(_NO_TPU)
     for device in _PCI.glob("*")
   )
+
+
+def tpu_kind() -> str:
+  """The chip of this host's TPU, such as `v6e`; "" if it has none that is known."""
+  kinds = (
+    _TPU_KINDS.get(_read(device / "device"))
+    for device in _PCI.glob("*")
+    if _read(device / "vendor") == _GOOGLE
+  )
+  return next(filter(None, kinds), "")
 
 
 def _read(file: pathlib.Path) -> str:

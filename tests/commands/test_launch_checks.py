@@ -93,6 +93,21 @@ def test_launch_check_refuses_unknown_tpu_slices(check, slice_type, offered):
       check(_WHOLE, place)
 
 
+def test_launch_check_of_a_measurement_needs_no_data(check):
+  check([*_BB, "--measure"])
+  with pytest.raises(UsageError, match="does not fit 64 device"):
+    check([*_BB, "--measure", "--gin.Partitioning.fsdp=7"])
+
+
+def test_launch_check_refuses_xla_flags_of_other_chips(check):
+  place = dataclasses.replace(POD, slice_type="v6e-64")
+  check([*_WHOLE, "--xla_flags=sparse_cores"], place)
+  with pytest.raises(
+    UsageError, match="--xla_flags=no_sparse_cores: of a v6e there are none, async_collectives"
+  ):
+    check([*_WHOLE, "--xla_flags=no_sparse_cores"], place)
+
+
 @pytest.mark.parametrize(
   ("words", "message"),
   [

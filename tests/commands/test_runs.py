@@ -21,6 +21,7 @@ def folder(tmp_path_factory):
 def test_runs_prints_a_table(folder):
   shown = xmcap("runs", folder, folder / "old").succeeded()
   assert shown.out.splitlines()[0].split()[:4] == ["run", "state", "step", "loss"]
+  assert "done has the XLA flags --xla_a=1\n" in shown.out
   assert "broken failed: step 2000: loss or gradient was not finite" in shown.out
   assert "old: no metrics.jsonl" in shown.err
 

@@ -49,6 +49,20 @@ def test_estimate_between_slices_shares_the_network_of_a_host():
   assert (bounds["links"], bounds["network"]) == (0.0, pytest.approx(4 * 9e6 / 25e9))
 
 
+@pytest.mark.parametrize(
+  "group, share", [((0, 2, 4, 6), 2), (range(8), 1), ((0, 1), 0)], ids=["one of each", "all", "of a chip"]
+)
+def test_estimate_of_two_devices_that_share_the_links_of_a_chip(group, share):
+  topology = topologies.parse("tpu7x-8")
+  coordinates = [(x, y, 0) for y in range(2) for x in range(2) for _ in range(2)]
+  exchanges = [Collective("all-gather", 1, 9_000_000, tuple(group))]
+  seconds = estimate.bounds(0, 0, exchanges, topology, coordinates)["links"]
+  assert seconds == pytest.approx(share * 9e6 / (2 * 2 * 90e9))
+  # Eight devices a host, 400 Gbit/s.
+  between = estimate.bounds(0, 0, [Collective(BETWEEN_SLICES, 1, 9_000_000)], topologies.parse("2*tpu7x-128"))
+  assert between["network"] == pytest.approx(8 * 9e6 / 50e9)
+
+
 def test_estimate_adds_exposed_communication():
   assert estimate.exposed({"arithmetic": 2.0, "schedule": 5.0, "links": 3.0, "network": 0.5}) == 8.5
 

@@ -16,6 +16,7 @@ from xmcap import platforms
 from xmcap.errors import UsageError
 from xmcap.models import attention
 from xmcap.planning import gpus, step, topologies
+from xmcap.training.reporting.chips import PEAK_FLOPS
 from xmcap.training.state import plan_state
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def plan(*options):
 @pytest.mark.parametrize(
   "name, kind, chips",
   [("h100", "h100", 1), ("h100-8", "h100", 8), ("h200-2", "h200", 2), ("a100-80gb", "a100-80gb", 1),
-   ("a100-40gb-4", "a100-40gb", 4)],
+   ("a100-40gb-4", "a100-40gb", 4), ("b200-8", "b200", 8), ("gb200-72", "gb200", 72), ("gb200-2", "gb200", 2)],
 )  # fmt: skip
 def test_gpu_names_are_parsed(name, kind, chips):
   node = gpus.parse(name)
@@ -55,6 +56,9 @@ def test_gpu_parse_returns_none_for_other_names(name):
   "name, said",
   [
     ("h100-0", "1 to 8 GPUs"),
+    ("b200-16", "1 to 8 GPUs"),
+    ("gb200-76", "1 to 72 GPUs"),
+    ("gb200-6", "give a multiple of 4, the GPUs of a host"),
     ("h100-16", "with its share of BATCH_SIZE"),
   ],
 )
@@ -64,14 +68,29 @@ def test_gpu_parse_refuses_too_many_gpus_per_node(name, said):
 
 
 def test_plan_unknown_topology_lists_gpu_names():
-  gpu_names = "GPUs of one node (a100-40gb, a100-80gb, h100, h200)"
+  gpu_names = "GPUs that NVLink joins (a100-40gb, a100-80gb, h100, h200, b200, gb200)"
   plan("--topology=b9000-8").refused("v4, v5e, v5p, v6e", gpu_names)
 
 
-# NVIDIA's data sheets print 40, 80, 80 and 141 GB.
-@pytest.mark.parametrize("name, low, high", [("a100-40gb", 39, 40), ("h100", 79, 80), ("h200", 139, 141)])
+# NVIDIA's data sheets print 40, 80, 80, 141, 180 and 186 GB.
+@pytest.mark.parametrize(
+  "name, low, high",
+  [("a100-40gb", 39, 40), ("h100", 79, 80), ("h200", 139, 141), ("b200", 178, 180), ("gb200", 184, 186)],
+)
 def test_gpu_memory_is_below_the_nominal_size(name, low, high):
   assert low < gpus.KINDS[name].memory / 2**30 < high
+
+
+def test_gpu_peak_is_known_of_every_kind():
+  assert {kind.device_kind for kind in gpus.KINDS.values()} <= PEAK_FLOPS.keys()
+
+
+def test_gpus_of_a_rack_are_on_hosts_of_four(monkeypatch):
+  asked = []
+  monkeypatch.setattr(gpus, "absent_devices", lambda *_, **options: asked.append(options["topology"]) or [])
+  for name in ("gb200-72", "gb200-2", "b200-8"):
+    gpus.parse(name).devices()
+  assert asked == ["1x18x4", "1x1x2", "1x1x8"]
 
 
 def test_gpu_memory_fraction_of_jax(monkeypatch):

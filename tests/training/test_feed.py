@@ -1,12 +1,15 @@
 """`feed`: batches of a stream, and a stream that stalls."""
 
+import inspect
 import threading
 
 import jax
 import pytest
 
 from xmcap.errors import RestartError
+from xmcap.files.object_store import ObjectStore
 from xmcap.training.feed import Feed
+from xmcap.training.loop import train
 from xmcap.training.sharding import Partitioning
 
 
@@ -55,3 +58,8 @@ def test_feed_passes_batches_and_errors_in_order(tmp_path, seconds):
     found.next(3)
   found.close()
   assert stream.closed
+
+
+def test_a_bucket_names_its_outage_before_the_data_are_overdue():
+  waits = inspect.signature(train).parameters["data_timeout"].default
+  assert waits >= ObjectStore.seconds + 2 * ObjectStore.timeout_seconds + 60

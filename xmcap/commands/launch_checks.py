@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xmcap import extras
+from xmcap import extras, xla_flags
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import addresses, buckets, paths
@@ -71,13 +71,18 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
   try:
     if place.folder and addresses.is_remote(place.folder) and not place.ask:
       unseen.append(f"--files={place.folder}")
+    chip = None
     if place.slice_type:
       from xmcap.planning import topologies
 
       topologies.check_offered(place.slice_type)
+      chip = topologies.chip_of(place.slice_type)
     with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
       arguments, rest = parsers[words[0]].parse_known_args(words[1:])
       arguments.overrides = base.overrides(arguments, rest)
+      if chip is not None:
+        for text in getattr(arguments, "xla_flags", ()):
+          xla_flags.parsed(text, chip.name)
       extras.check(arguments.prog, arguments.extra)
       for word in words:
         paths.check_scheme(word.partition("=")[2])
@@ -141,6 +146,9 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
 
   search = base.check_names(arguments, folder=_gin_folder(arguments, place, folder))
   base.parse_run(arguments, base.gin_files(arguments), search, place.locate)
+  if arguments.measure:  # which reads no data, and writes nothing
+    _check_mesh(place)
+    return ""
   model_dir = configuration.macro("MODEL_DIR")
   _check_output("MODEL_DIR", model_dir, place, unseen)
   # Not `given`: @epochs() would read the corpus.

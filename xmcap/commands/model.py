@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from xmcap import languages, platforms, quiet
-from xmcap.commands import base, hosts, image_results
+from xmcap.commands import base, hosts, image_results, measure
 from xmcap.errors import RestartError, UsageError
 from xmcap.files import buckets, outputs
 
@@ -25,6 +25,7 @@ def add(commands) -> None:
   scratch = "start over if none of the run's checkpoints can be read (they are in MODEL_DIR/damaged)"
   data = "resume from a checkpoint that was trained on other data: another batch size, seed, mixture, ..."
   base.flag(train, "--dry_run", check)
+  measure.add(train)
   base.flag(train, "--from_scratch", scratch)
   base.flag(train, "--other_data", data)
   hosts.add(train)
@@ -76,7 +77,14 @@ def _train(arguments) -> None:
   from xmcap import configuration
 
   platforms.choose()
+  if measure.several(arguments):
+    measure.compare(arguments)
+    return
+  measure.use_xla_flags(arguments)
   if not base.configure(arguments):
+    return
+  if arguments.measure:
+    measure.here(arguments)
     return
   allowed = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
   if arguments.dry_run:

@@ -23,6 +23,8 @@ def _runs(arguments) -> None:
   if (goodput := summary.goodput(runs)) is not None:
     print("\n" + goodput.text(), end="")
   for run in runs:
+    if run.xla_flags:
+      print(terminal.shown(f"{run.name} has the XLA flags {run.xla_flags}", limit=None))
     if run.torn:
       base.say(f"xmcap: {run.folder}: {run.torn} lines of metrics.jsonl could not be read")
     if run.state == "failed":

@@ -19,11 +19,10 @@ import os
 import pickle
 import queue
 import signal
-import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent import futures
 from multiprocessing import reduction, util
 from typing import Any, Generic, TypeVar
@@ -33,7 +32,7 @@ import numpy as np
 
 from xmcap import processes, terminal
 from xmcap.errors import XmcapError
-from xmcap.files import attempts, object_store, range_cache
+from xmcap.files import attempts, object_store, ramp, range_cache
 
 Part = TypeVar("Part")
 Out = TypeVar("Out")
@@ -45,14 +44,14 @@ MOST = 64
 
 PER_CORE = 200
 """Images of 640 x 480 as JPEG that a core reads and decodes a second (201 in benchmarks/stream.py)."""
+REQUESTS_OF_A_CHUNK = 2.0
+"""Requests of a bucket for neighbouring images that grouping by length puts into several batches, on the hosts of a
+v4-128 (benchmarks/bucket_reads.py)."""
 MARGIN = 1.2
 """A host should read so many times what its devices take."""
 
 _BATCHES = 16  # limit in batches of the run: for small images they take less than a second
 _CONFIGURED = (range_cache.RecordCache, object_store.ObjectStore)  # by gin, and used where records are read
-# A library that multiplies matrices starts a thread per core in every process, for nothing.
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_starting = threading.Lock()
 
 
 def cores_for(images: float) -> int:
@@ -123,14 +122,14 @@ class Decoders:
       self._end = util.Finalize(self, _end, (workers,), exitpriority=0)
       try:
         begun = []
-        with _starting, _lean():
+        with processes.lean():
           for _ in range(self.count):
             pixels = [_Pixels(size) for _ in range(lanes)]  # the kernel gives memory only where it is used
             advice = f"use fewer processes ({self._stream}.workers is {self.count})"
             workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice, lanes=lanes))
             begun.append(pixels)
         for number, worker in enumerate(workers):
-          worker.send(_begin, packed, bound, number)
+          worker.send(_begin, packed, bound, number, ramp.sharing() * self.count)
         for worker in workers:
           worker.receive()
       except BaseException:
@@ -169,22 +168,6 @@ class Decoders:
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-@contextlib.contextmanager
-def _lean() -> Iterator[None]:
-  """Makes processes that start now neither run the caller's program, as multiprocessing does, nor start threads."""
-  main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in _ONE_THREAD}
-  # A script or notebook may have no `if __name__ == "__main__"`, and a command would import more than is needed.
-  sys.modules["__main__"] = types.ModuleType("__main__")
-  os.environ.update({name: "1" for name, value in before.items() if value is None})
-  try:
-    yield
-  finally:
-    sys.modules["__main__"] = main
-    for name, value in before.items():
-      if value is None:
-        del os.environ[name]
-
-
 def _end(workers: list[processes.Worker]) -> None:
   # They have nothing to lose, and may wait for a bucket.
   processes.end(workers, at_once=True)
@@ -202,9 +185,10 @@ def _attach(pixels: Sequence[_Pixels]) -> None:
   _here.pixels = pixels
 
 
-def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int) -> None:
+def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int, sharing: int) -> None:
   if number:
     attempts.silence()  # they all wait for the same bucket
+  ramp.share(sharing)
   for name, values in bound.items():
     for parameter, value in values.items():
       gin.bind_parameter(f"{name}.{parameter}", value)
@@ -244,7 +228,7 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
 
   def items() -> Generator[Any, None, None]:
     try:
-      yield  # the generator is started below, so that closing it before the first item also ends the threads
+      yield  # closing it before the first item also ends the threads
       while pending:
         job, parts = pending.popleft()
         item = job.join([part.result() for part in parts])
@@ -254,7 +238,23 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
     finally:
       executor.shutdown(wait=True, cancel_futures=True)
 
-  generator = items()
+  return _begun(items())
+
+
+def unpacked(groups: Generator[Iterable[Out], None, None]) -> Generator[Out, None, None]:
+  """Yields the items of groups; closing it closes `groups`."""
+
+  def items() -> Generator[Any, None, None]:
+    with contextlib.closing(groups):
+      yield
+      for group in groups:
+        yield from group
+
+  return _begun(items())
+
+
+def _begun(generator: Generator[Out, None, None]) -> Generator[Out, None, None]:
+  """Runs a generator to its first `yield`, so that closing it runs its end."""
   next(generator)
   return generator
 

@@ -120,4 +120,4 @@ def text(plan: Mapping[str, Any], topology: Topology) -> str:
   if (speed := estimate["captions_per_second"]) is not None:
     rows.append(("captions per second, all hosts", f"{speed:,.0f}"))
     rows.append((f"{_XM3600:,} captions (XM3600)", f"{_XM3600 / speed:,.1f} s"))
-  return Grid((f"decoding on {topology.description}", "per chip"), tuple(rows)).text() + _CAVEAT
+  return Grid((f"decoding on {topology.description}", f"per {topology.unit}"), tuple(rows)).text() + _CAVEAT

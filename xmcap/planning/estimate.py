@@ -4,7 +4,8 @@ On TPUs the time lies between two sums of four lower bounds: arithmetic at the c
 of a chip, in both directions at once; communication between slices over the hosts' network; and the compiler's
 schedule, its cycles for one operation after the other without communication. An all-gather of V bytes sends V through
 a chip, a reduce-scatter too, an all-reduce 2 V, an all-to-all V / 4 (jax-ml.github.io/scaling-book/sharding). A group
-uses only the links of the axes of the torus along which its chips lie. A step takes the largest bound if all
+uses only the links of the axes of the torus along which its chips lie. Two devices of a chip (tpu7x) share its links:
+each takes a half, unless both are in the group, which then sends its bytes once. A step takes the largest bound if all
 communication is hidden behind computing, and computing plus communication if it is all exposed.
 
 A GPU sends and receives at the rate of its NVLinks at most. Of V bytes over n GPUs, an all-gather, a reduce-scatter and
@@ -13,12 +14,11 @@ of an exchange. Their matrix products, at the peak rate of the GPU, hide at leas
 else runs there is not counted.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.hlo import BETWEEN_SLICES, Collective
-from xmcap.planning.topologies import CHIPS_PER_HOST, DCN_BANDWIDTH_OF_HOST, Topology
+from xmcap.planning.topologies import Topology
 from xmcap.training.reporting.chips import PEAK_FLOPS
 
 _PASSES = {"all-reduce": 2.0, "all-to-all": 0.25}
@@ -33,7 +33,7 @@ CAVEATS = {
   "links": "too low: transfers wait, and no transfer reaches the bandwidth of all links along the axes of its group",
   "network": "too low if other traffic shares the network of the hosts",
   "schedule": "the compiler's model of the chip, not a measurement; it leaves communication out, and is unknown if the "
-  "clock of the chip is not published (v6e)",
+  "clock of the chip is not published (v6e, tpu7x)",
   "hidden": "too low: the largest of these times, as if the others overlapped with it completely",
   "exposed": "computing plus communication, as if nothing overlapped; too low as far as its parts are",
 }
@@ -56,7 +56,7 @@ def bounds(
 ) -> dict[str, float]:
   """Seconds of one run of a program by each bound; `schedule` is 0 if the chip's clock is not published.
 
-  `flops`, `cycles` and `collectives` are per chip; `coordinates` is the place on the torus of each partition.
+  `flops`, `cycles` and `collectives` are per device; `coordinates` is the place on the torus of each partition.
   """
   chip = topology.chip
   links, between = 0.0, 0
@@ -64,13 +64,14 @@ def bounds(
     if one.kind == BETWEEN_SLICES:
       between += one.bytes
     elif axes := _axes(one, topology, coordinates):
-      links += _PASSES.get(one.kind, 1.0) * one.bytes / (2 * axes * chip.link_bandwidth)
-  # The chips of a host share its network.
-  of_host = between * min(CHIPS_PER_HOST, math.prod(topology.shape))
+      sharing = _sharing(one, topology, coordinates)
+      links += _PASSES.get(one.kind, 1.0) * sharing * one.bytes / (2 * axes * chip.link_bandwidth)
+  # The devices of a host share its network: of four chips, or of eight, which have two such hosts' network.
+  of_host = between * chip.devices * min(4, topology.chips_per_host)
   return {
     "arithmetic": flops / chip.flops,
     "links": links,
-    "network": of_host / DCN_BANDWIDTH_OF_HOST,
+    "network": of_host / chip.network,
     "schedule": cycles / chip.clock if chip.clock else 0.0,
   }
 
@@ -89,6 +90,14 @@ def _axes(one: Collective, topology: Topology, coordinates: Sequence[Sequence[in
     return along
   places = [coordinates[partition] for partition in one.group]
   return sum(len(set(places_of_axis)) > 1 for places_of_axis in zip(*places, strict=True))
+
+
+def _sharing(one: Collective, topology: Topology, coordinates: Sequence[Sequence[int]]) -> float:
+  """How many groups send over the links of a chip at once, each from another device of it; 1 if that is not known."""
+  if not one.group or one.kind == "collective-permute":
+    return 1.0
+  places = [tuple(coordinates[partition]) for partition in one.group]
+  return topology.chip.devices * len(set(places)) / len(places)
 
 
 def exchanges(collectives: Iterable[Collective], node: GpuNode) -> dict[str, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""GPUs of one node by their usual names, and devices for XLA to compile for on a host without GPUs."""
+"""GPUs that NVLink joins, by their usual names, and devices for XLA to compile for on a host without GPUs."""
 
 import dataclasses
 import os
@@ -8,7 +8,6 @@ from typing import Any
 from xmcap import extras, platforms
 from xmcap.errors import UsageError, XmcapError, one_line
 
-_MOST_GPUS = 8
 # The part of XLA's target description that is common to all kinds: limits of CUDA's programming model (CUDA C++
 # programming guide, table "Technical specifications per compute capability"), and the library versions of jax[cuda12].
 _EVERY_KIND = """
@@ -40,12 +39,14 @@ class GpuKind:
   shared: int  # bytes of shared memory per multiprocessor; a block may have 1,024 less
   clock: float  # highest clock in GHz
   links: float  # bytes per second and direction of all its NVLinks
+  domain: int = 8  # GPUs that NVLink joins
+  per_host: int = 8  # of those, in one host
 
   @property
   def description(self) -> str:
     """XLA's `GpuTargetConfigProto` of this GPU, as text."""
     major, minor = self.capability.split(".")
-    own = "feature_extension: ACCELERATED_FEATURES" if major == "9" else ""
+    own = "feature_extension: ACCELERATED_FEATURES" if int(major) >= 9 else ""
     return (
       f'device_description_str: "{self.device_kind}"{_EVERY_KIND}'
       f"cuda_compute_capability {{ major: {major} minor: {minor} {own} }} core_count: {self.cores} "
@@ -55,10 +56,11 @@ class GpuKind:
     )
 
 
-# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), whose rate of NVLink is that of
-# both directions, and its white papers on Ampere and Hopper (multiprocessors, caches, clocks). The memory is what CUDA
-# reports, somewhat less than on the data sheet: from the device specifications in OpenXLA's repository; for the H200,
-# nvidia-smi's 143,771 MiB.
+# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM), H200 (SXM), DGX B200 (8 GPUs) and GB200 NVL72
+# (72 GPUs, 4 to a compute tray), whose rate of NVLink is that of both directions, and its white papers on Ampere and
+# Hopper (multiprocessors, caches, clocks). What CUDA reports, which is of the memory somewhat less than on the data
+# sheet, is from the device specifications in OpenXLA's repository, of Blackwell all of it; for the H200, nvidia-smi's
+# 143,771 MiB.
 KINDS = {
   kind.name: kind
   for kind in (
@@ -72,17 +74,28 @@ KINDS = {
       "h100", "NVIDIA H100 80GB HBM3", 84_942_979_072, 3.35e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98, 450e9,
     ),
     GpuKind("h200", "NVIDIA H200", 143_771 << 20, 4.8e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98, 450e9),
+    GpuKind(
+      "b200", "NVIDIA B200", 191_514_411_008, 7.672e12, "10.0", 148, 128, 132_644_864, 228 << 10, 1.965, 900e9,
+    ),
+    GpuKind(
+      "gb200", "NVIDIA GB200", 197_897_748_480, 7.928e12, "10.0", 152, 128, 135_528_448, 228 << 10, 2.062, 900e9, 72, 4,
+    ),
   )
 }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuNode:
-  """`chips` GPUs of one kind in one machine; has the interface of `Topology`."""
+  """`chips` GPUs of one kind that NVLink joins: of one machine, or of a rack; has the interface of `Topology`."""
 
   kind: GpuKind
   chips: int
   slices: int = 1
+  unit: str = "chip"
+
+  @property
+  def num_devices(self) -> int:
+    return self.chips
 
   @property
   def name(self) -> str:
@@ -108,7 +121,9 @@ class GpuNode:
   def devices(self) -> list:
     """The devices to compile for, none of which is attached. See `absent_devices`."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_NOTHING_IS_RUN}".strip()
-    options = {"target_config": self.kind.description, "topology": f"1x1x{self.chips}"}
+    of_host = min(self.chips, self.kind.per_host)
+    topology = f"1x{self.chips // of_host}x{of_host}"  # domains, hosts of each, GPUs of each
+    options = {"target_config": self.kind.description, "topology": topology}
     return absent_devices("cuda", self.name, platforms.cuda_installed(), "cuda", **options)
 
 
@@ -142,10 +157,12 @@ def parse(name: str) -> GpuNode | None:
   match = re.fullmatch(r"([a-z]+\d+(?:-\d+gb)?)(?:-(\d{1,4}))?", name)
   if match is None or match[1] not in KINDS:
     return None
-  chips = int(match[2] or 1)
-  if not 1 <= chips <= _MOST_GPUS:
+  kind, chips = KINDS[match[1]], int(match[2] or 1)
+  if not 1 <= chips <= kind.domain:
     raise UsageError(
-      f"--topology={name}: give 1 to {_MOST_GPUS} GPUs of one node. Several nodes split the batch: plan one of them "
-      "with its share of BATCH_SIZE"
+      f"--topology={name}: give 1 to {kind.domain} GPUs, which NVLink joins. Several nodes split the batch: plan "
+      "one of them with its share of BATCH_SIZE"
     )
-  return GpuNode(KINDS[match[1]], chips)
+  if chips > kind.per_host and chips % kind.per_host:
+    raise UsageError(f"--topology={name}: give a multiple of {kind.per_host}, the GPUs of a host")
+  return GpuNode(kind, chips)

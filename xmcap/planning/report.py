@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from xmcap.data import workers
+from xmcap.files import ramp
 from xmcap.grid import Grid
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
@@ -30,6 +31,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
     f"{plan['parameters']:,} parameters on {topology.description}",
     f"{variant.mesh}; {plan['batch_size']:,} captions per step, {variant.captions_per_image} per picture"
     f"{parts}{', scan' if variant.scan else ''}{remat}",
+    *([f"XLA flags: {plan['xla_flags']}"] if plan["xla_flags"] else []),
     "",
     _memory(plan, topology).text(),
   ]
@@ -38,8 +40,8 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
     if small := plan["smallest"]:
       lines.append(
         f"The smallest slice of these chips that should hold it is {small['topology']}, with at most "
-        f"{small['memory'] / _GIB:.1f} GiB per chip: a step takes longer there, and costs about the same. Plan it with "
-        f"--topology={small['topology']}.\n"
+        f"{small['memory'] / _GIB:.1f} GiB per {topology.unit}: a step takes longer there, and costs about the same. "
+        f"Plan it with --topology={small['topology']}.\n"
       )
   else:
     if plan["exchanges"]:
@@ -79,7 +81,7 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
   for error in refused:
     rows.append((*choices(error.variant), f"{error.needed / _GIB:.1f}", "does not fit", "", "", "", "", ""))
   headings = (
-    "mesh", "K", "remat", "microbatches", "GiB per chip", "step ms", "exposed ms", "bound by", "M cycles",
+    "mesh", "K", "remat", "microbatches", "GiB per device", "step ms", "exposed ms", "bound by", "M cycles",
     "captions/s", "MFU",
   )  # fmt: skip
   other = any(row[1].endswith("*") for row in rows)
@@ -112,7 +114,7 @@ def _memory(plan: Plan, topology: Topology | GpuNode) -> Grid:
   allowed, total = sizes.pop("allowed"), sizes.pop("total")
   rows = tuple((kind, f"{size / _GIB:.3f}") for kind, size in sizes.items())
   foot = (("total", f"{total / _GIB:.3f}"), (topology.allowance, f"{allowed / _GIB:.2f}"))
-  return Grid(("memory per chip", "GiB"), rows, foot)
+  return Grid((f"memory per {topology.unit}", "GiB"), rows, foot)
 
 
 def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
@@ -129,7 +131,7 @@ def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
     ("step, communication hidden", f"bound by {estimate['bound']}", _ms(estimate["step_seconds"])),
     ("step, communication exposed", "computing and communication", _ms(estimate["exposed_seconds"])),
   )
-  return Grid(("a step, per chip", "amount", "ms"), tuple(rows), foot)
+  return Grid((f"a step, per {topology.unit}", "amount", "ms"), tuple(rows), foot)
 
 
 def _exchanges(exchanges: Mapping[str, Mapping[str, float]]) -> Grid:
@@ -166,6 +168,7 @@ def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> G
   if plan["decodes_pictures"]:
     name = f"cores for {workers.MARGIN:g} times as many, if each decodes {workers.PER_CORE}"
     rows += (row(name, lambda seconds: _cores(busiest / seconds, topology)),)
+    rows += tuple(row(*of_bucket) for of_bucket in _bucket(images, plan["reading"]))
   # Shorter targets, whose steps are not planned yet, take less time.
   head = "the run, estimated" if lengths == 1 else "the run, if all targets were the longest"
   return Grid((head, *_OVERLAP), rows + _length_of_run(plan, both, price))
@@ -191,8 +194,18 @@ def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -
 def _cores(images: float, topology: Topology) -> str:
   """The cores that read so many images a second, of those that a host has."""
   needed = workers.cores_for(images)
-  own = topology.chip.host_cores
+  own = topology.host_cores
   return f"{needed:,} of {own} of a host" + ("" if needed <= own else ": too few; raise captions_per_image")
+
+
+def _bucket(images: int, reading: Mapping[str, Any]) -> list[tuple[str, Callable[[float], str]]]:
+  """What a bucket must give all hosts for a batch in so many seconds, if nothing is cached."""
+  requests, size = reading["requests_per_picture"], reading["record_bytes"]
+  begins = f"reads per second of a bucket, which begins with about {ramp.PUBLISHED:,}"
+  rows = [(begins, lambda seconds: f"{images * requests / seconds:,.0f}")]
+  if size is not None:
+    rows.append(("MB per second of a bucket", lambda seconds: f"{images * size / seconds / 1e6:,.0f}"))
+  return rows
 
 
 def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:

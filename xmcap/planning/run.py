@@ -9,6 +9,7 @@ import gin
 import numpy as np
 
 from xmcap import configuration
+from xmcap.data import workers
 from xmcap.data.epochs import epochs
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
@@ -103,7 +104,15 @@ class PlannedRun:
     }
 
 
-def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
+@dataclasses.dataclass(frozen=True)
+class Attached:
+  """The devices of this process and of those that it has joined: how many, in how many slices (GPUs: nodes)."""
+
+  num_devices: int
+  slices: int
+
+
+def of_gin(topology: Topology | GpuNode | Attached, **changes: Any) -> PlannedRun:
   """The run that is configured in gin, on the given chips; UsageError if it is incomplete or inconsistent.
 
   `changes` are fields of a `Variant` that override gin's bindings, for later calls too.
@@ -111,18 +120,13 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
   for name, value in bindings(changes).items():
     gin.bind_parameter(name, value)
   image_config = bound_image_config()
-  for kind in (image_config, T5Config):
-    # 'auto' means bfloat16 on the chips, but would be float32 on this host's CPU.
-    if option(kind, "dtype") == "auto":
-      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
-  if hasattr(image_config, "attention") and option(image_config, "attention") == "auto":
-    attention = "cudnn" if isinstance(topology, GpuNode) else "plain"
-    gin.bind_parameter(f"{image_config.__name__}.attention", attention)
+  if not isinstance(topology, Attached):
+    _bind_as_on(topology, image_config)
   stream = _stream_options()
   captions_per_image = stream.pop("captions_per_image")
   arguments = run_arguments.Arguments()
   partitioning = arguments["partitioning"]()
-  sizes = partitioning.sizes(topology.chips, topology.slices)
+  sizes = partitioning.sizes(topology.num_devices, topology.slices)
   mesh = dict(zip(sharding.MESH_AXES, sizes, strict=True))
   partitioning = dataclasses.replace(partitioning, **mesh)
   variant = Variant(
@@ -143,6 +147,17 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
     arguments["objective"](), arguments["optimizer"](), partitioning, variant, **stream, total_steps=total_steps,
     seed=arguments["seed"](), rng_impl=arguments["rng_impl"](),
   )  # fmt: skip
+
+
+def _bind_as_on(topology: Topology | GpuNode, image_config: Any) -> None:
+  """Binds what 'auto' means on chips that are not attached."""
+  for kind in (image_config, T5Config):
+    # bfloat16 on the chips, but it would be float32 on this host's CPU.
+    if option(kind, "dtype") == "auto":
+      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
+  if hasattr(image_config, "attention") and option(image_config, "attention") == "auto":
+    attention = "cudnn" if isinstance(topology, GpuNode) else "plain"
+    gin.bind_parameter(f"{image_config.__name__}.attention", attention)
 
 
 def _published_steps(batch_size: int) -> int | None:
@@ -178,6 +193,20 @@ def option(kind: Callable, argument: str) -> Any:
   if argument in bound:
     return configuration.resolve(bound[argument])
   return inspect.signature(kind).parameters[argument].default
+
+
+def reading() -> dict[str, Any]:
+  """What the configured stream reads of a bucket: `requests_per_picture`, and the `record_bytes` of a picture or None.
+
+  Of a picture, as if none were cached.
+  """
+  stream = {name: option(CaptionStream, name) for name in ("mixture", "neighbours", "bucket_window")}
+  corpus, neighbours = corpora.of_mixture(stream["mixture"]), stream["neighbours"]
+  is_grouped = stream["bucket_window"] > 1 and neighbours > 1
+  return {
+    "requests_per_picture": min(1.0, (workers.REQUESTS_OF_A_CHUNK if is_grouped else 1.0) / neighbours),
+    "record_bytes": corpus and corpus.picture_bytes + corpus.record_bytes,
+  }
 
 
 def selected(argument: str) -> str:

@@ -1,6 +1,5 @@
 """Hooks that run between training steps: log, warn, save, evaluate, profile."""
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +11,10 @@ from absl import logging
 from jax.experimental import multihost_utils
 
 from xmcap.data.workers import MARGIN
-from xmcap.errors import RestartError, UsageError, XmcapError, one_line
-from xmcap.training.hosts import join as hosts
-from xmcap.training.hosts import watch
-from xmcap.training.hosts.stopping import EvaluationStopped
+from xmcap.errors import UsageError, XmcapError
+from xmcap.files.ramp import PUBLISHED
+from xmcap.files.range_cache import RecordCache
+from xmcap.training.evaluate import Evaluate
 from xmcap.training.profiler import Profile, Profiler
 from xmcap.training.run import Hook, Run
 
@@ -34,7 +33,7 @@ def hooks(
   Args:
     log_every: steps between two lines of progress. Metrics are fetched from the device only then.
     skip_limit: the run stops after this many non-finite steps in a row.
-    evaluators: each has `run(params, step)`, which yields rows (language, name, value).
+    evaluators: each has `run(params, step)`, which yields rows (language, name, value), or `Deferred`.
     eval_every: steps between two evaluations; 0: only at the end.
     profiler: which steps to trace; None: as configured in gin.
     more: hooks of your own, called last.
@@ -42,7 +41,7 @@ def hooks(
   if log_every < 1 or eval_every < 0:
     raise UsageError("hooks: log_every must be at least 1, and eval_every at least 0")
   report = Report(log_every, skip_limit)
-  evaluate = Evaluate(report, evaluators, eval_every)
+  evaluate = Evaluate(report.now, evaluators, eval_every)
   profile = Profile(profiler or Profiler(), log_every)
   return [report, Starving(), Save(report, evaluate), evaluate, profile, *more]
 
@@ -77,7 +76,7 @@ class Report(Hook):
 class Save(Hook):
   """Writes checkpoints according to the `CheckpointPolicy`, and before an evaluation, which may then fail safely."""
 
-  def __init__(self, report: Report, evaluate: "Evaluate"):
+  def __init__(self, report: Report, evaluate: Evaluate):
     self.report = report
     self.evaluate = evaluate
 
@@ -95,6 +94,7 @@ class Save(Hook):
     due = run.is_last or self.policy.due(run.step) or (evaluated and self.policy.best_metric is not None)
     if due or (run.every(self.report.every) and self._late()):
       self.report.now(run)
+      self.evaluate.settle(run)  # no newer checkpoint than one whose results are awaited
       began = time.monotonic()
       run.checkpoints.save(run.step, run.state, pending=evaluated)
       run.saved = run.step
@@ -124,6 +124,11 @@ class Starving(Hook):
       kind = "processes" if getattr(stream, "processes", False) else "threads"
       run.say(f"this host reads {reads:,.0f} pictures a second with {stream.workers} {kind}")
       self._reads = reads
+    if cached := self._is_remote(run) and RecordCache().describe():
+      run.say(cached)
+
+  def _is_remote(self, run: Run) -> bool:
+    return bool(getattr(getattr(run.feed.stream, "source", None), "is_remote", False))
 
   def __call__(self, run: Run) -> None:
     waiting = run.metrics.get("waiting_for_data")
@@ -134,6 +139,8 @@ class Starving(Hook):
       self._compared = True
       enough = "enough" if self._reads >= MARGIN * demand else f"too few: {MARGIN:g} times as many are safe"
       run.say(f"the devices take {demand:,.0f} pictures a second of the {self._reads:,.0f}: {enough}")
+      if self._is_remote(run):
+        run.say(self._of_bucket(run, demand * jax.process_count()))
     if waiting < self.limit:
       return
     self.warned = True
@@ -144,76 +151,14 @@ class Starving(Hook):
       " pictures, or use more captions per picture (captions_per_image)"
     )
 
-
-@dataclasses.dataclass
-class Evaluate(Hook):
-  """Runs the evaluators, and stores their results beside the checkpoint of the same step, if there is one."""
-
-  report: Report
-  evaluators: Sequence[Any]
-  every: int
-
-  def due(self, run: Run) -> bool:
-    """Whether the evaluators run after this step."""
-    return bool(self.evaluators) and run.every(self.every)
-
-  def begin(self, run: Run) -> None:
-    """Evaluates the checkpoint that a run resumes from, if the run ended before it could."""
-    if run.step > 0 and run.saved == run.step and self.due(run) and not run.checkpoints.evaluated(run.step):
-      self._evaluate(run)
-
-  def __call__(self, run: Run) -> None:
-    if self.due(run):
-      self.report.now(run)
-      self._evaluate(run)
-
-  def _evaluate(self, run: Run) -> None:
-    began = time.monotonic()
-    rows = []
-    for evaluator in self.evaluators:
-      try:
-        with watch.during("evaluation", f"evaluation at step {run.step}"):
-          rows += evaluator.run(run.state.weights, run.step)
-      except EvaluationStopped:
-        run.evaluation_stopped = True  # `begin` repeats the evaluation at the next start
-        run.progress.beside("evaluating", time.monotonic() - began)
-        return
-      except RestartError:
-        raise
-      except Exception as error:
-        raise self._failure(run, evaluator, error) from error
-    seconds = time.monotonic() - began
-    run.progress.beside("evaluating", seconds)
-    began = time.monotonic()
-    means = run.progress.evaluation(run.step, rows, seconds)
-    run.metrics.update(means)
-    self._show_samples(run)
-    if run.saved == run.step:
-      run.checkpoints.note_evaluation(run.step, means)
-    run.progress.beside("evaluating", time.monotonic() - began)
-
-  def _show_samples(self, run: Run) -> None:
-    """Writes the images and captions of evaluators that have `samples`."""
-    for number, evaluator in enumerate(self.evaluators):
-      if samples := getattr(evaluator, "samples", None):
-        name = getattr(evaluator, "prefix", "").rstrip("/") or f"evaluator_{number}"
-        texts = {f"captions/{name}/{place}": text for place, text in samples["texts"].items()}
-        run.progress.show(run.step, texts, {f"captions/{name}": samples["images"]})
-
-  def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
-    """Saves what can be saved, and returns the error that ends the run in place of an evaluator's error."""
-    if lost := hosts.as_lost(error):
-      return lost
-    if not isinstance(error, XmcapError):
-      logging.error("an evaluator's error", exc_info=error)
-    if jax.process_count() == 1:
-      # With several processes the others would have to write their shares, and they may not have failed.
-      run.checkpoints.save(run.step, run.state)
-      run.saved = run.step
-    run.checkpoints.wait()
-    kept = f"checkpoint {run.saved} is saved" if run.saved else "no checkpoint was due yet"
-    kind = UsageError if isinstance(error, UsageError) else XmcapError
-    return kind(
-      f"step {run.step}: {type(evaluator).__name__} failed ({one_line(error)}); {kept}: fix it, or remove it"
-      " from hooks.evaluators, and start again"
+  def _of_bucket(self, run: Run, images: float) -> str:
+    """What a bucket must give for so many images a second."""
+    stream = run.feed.stream
+    requests = images * stream.requests_per_image(run.feed.rows, run.step)
+    advice = (
+      f", but begins with about {PUBLISHED:,} reads: raise CaptionStream.neighbours or RecordCache.bytes"
+    )
+    return (
+      f"for that, the bucket of all hosts gives {requests:,.0f} reads and {images * stream.record_bytes / 1e6:,.0f} MB "
+      f"a second, less what is cached{advice if requests > PUBLISHED else ''}"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import gin
 import jax
 
-from xmcap import configuration
+from xmcap import configuration, xla_flags
 from xmcap.errors import RestartError, UsageError, one_line
 from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
@@ -49,7 +49,7 @@ def train(
   writers: Writers | None = None,
   hooks: Sequence[Hook] | None = None,
   rng_impl: str | None = None,
-  data_timeout: float = 600,
+  data_timeout: float = 900,
   compilation_cache: CompilationCache | None = None,
   start: Start | None = None,
 ) -> Run:
@@ -69,7 +69,8 @@ def train(
     optimizer, checkpoint, partitioning, writers, hooks, compilation_cache: None: as configured in gin.
     initial_checkpoint, pretrained: see `starting_state`.
     seed, microbatches, rng_impl: see `step.make_train_step`; the seed also initializes the parameters.
-    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit.
+    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit. Longer than
+      `ObjectStore.seconds`, whose error says what does not answer.
     start: what belongs to this start alone; None: its defaults.
 
   Raises:
@@ -155,7 +156,7 @@ def train(
   )
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
-    device_kind=devices[0].device_kind,
+    device_kind=devices[0].device_kind, xla_flags=" ".join(xla_flags.in_use().values()),
   )  # fmt: skip
   # Markdown shows lines indented by four spaces verbatim.
   explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
@@ -177,7 +178,7 @@ def train(
     goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():
-      with _saved_if_it_must_restart(run):
+      with _saved_if_it_must_restart(run, hooks):
         batch = feed.next(run.step + 1)
       with progress.step(batch, feed.seconds_waited), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, batch)
@@ -193,6 +194,8 @@ def train(
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
     progress.beside("saving", time.monotonic() - began)
+    for hook in hooks:
+      hook.finish(run)
     run.finished = run.is_last and not run.evaluation_stopped
     if run.finished:
       device_faults.forget()
@@ -211,7 +214,7 @@ def train(
 
 
 @contextlib.contextmanager
-def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
+def _saved_if_it_must_restart(run: Run, hooks: Sequence[Hook]) -> Iterator[None]:
   """Saves the state before a RestartError, such as of a bucket that does not answer, ends the run.
 
   Only if there is one process: the others may be in a step, and do not save.
@@ -223,6 +226,8 @@ def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
       try:
         run.checkpoints.save(run.step, run.state)
         run.checkpoints.wait()
+        for hook in hooks:
+          hook.finish(run)
       except Exception as failure:  # where the checkpoints go may not answer either
-        run.say(f"step {run.step} was not saved: {one_line(failure)}")
+        run.say(f"step {run.step} was not saved as a whole: {one_line(failure)}")
     raise

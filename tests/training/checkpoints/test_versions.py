@@ -21,6 +21,13 @@ def test_versions_json_names_installed_libraries(tmp_path):
   assert {"python", "xmcap", "jax", "flax", "numpy"} <= set(kept)
 
 
+def test_versions_json_has_the_flags_of_the_compiler(tmp_path, monkeypatch):
+  monkeypatch.setenv("XLA_FLAGS", "")
+  keep(tmp_path, 0)
+  monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_a=1")
+  assert "at the last start: LIBTPU_INIT_ARGS none -> --xla_a=1;" in keep(tmp_path, 40)[0]
+
+
 def test_changed_library_version_is_one_line_on_resume(tmp_path, monkeypatch):
   keep(tmp_path, 0)
   assert keep(tmp_path, 40) == []

@@ -34,7 +34,15 @@ def captioner(
   """A captioner's run: reports, evaluations every 20 of them, what a TPU slice would say of speed and memory."""
   rng = np.random.default_rng(seed)
   writer = Writer(folder, START + 3600 * seed)
-  writer.event(0, "started", total_steps=total, parameters=675_876_096, devices=64, device_kind="TPU v4")
+  writer.event(
+    0,
+    "started",
+    total_steps=total,
+    parameters=675_876_096,
+    devices=64,
+    device_kind="TPU v4",
+    xla_flags="--xla_a=1",
+  )
   step_seconds = 2048 / captions
   for number, step in enumerate(range(every, steps + 1, every)):
     loss = 1.9 + 7.2 * (1 + step / 180) ** -0.62 * (1e-4 / rate) ** 0.05 + rng.normal(0, 0.035)

@@ -1,4 +1,4 @@
-"""Keeps the versions of the libraries of a run in `versions.json`, and says on resume when they differ.
+"""Keeps a run's versions of libraries and XLA flags in `versions.json`, and says on resume when they differ.
 
 Other versions may give other bits: the same command resumes, but no longer ends as an undisturbed run would.
 """
@@ -8,7 +8,7 @@ import json
 import platform
 from collections.abc import Callable
 
-from xmcap import __version__
+from xmcap import __version__, xla_flags
 from xmcap.files.bucket_paths import epath
 from xmcap.files.files import write_anywhere
 from xmcap.training.checkpoints import small_json
@@ -19,14 +19,14 @@ _PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "te
 
 
 def here() -> dict[str, str]:
-  """Name -> version of what may change a run's numbers, as far as it is installed."""
+  """Name -> version of what may change a run's numbers, as far as it is installed; and the flags of its compiler."""
   versions = {"python": platform.python_version(), "xmcap": __version__}
   for name in _PACKAGES:
     try:
       versions[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
       continue
-  return versions
+  return versions | xla_flags.in_use()
 
 
 def keep(model_dir: epath.Path, step: int, say: Callable[[str], None] = print) -> None:

@@ -30,6 +30,7 @@ class RunHistory:
     quiet: seconds from its last line until it was read.
     torn: number of lines that could not be read.
     starts: how often it was started.
+    xla_flags: of its last start.
   """
 
   name: str
@@ -41,6 +42,7 @@ class RunHistory:
   quiet: float = 0.0
   torn: int = 0
   starts: int = 0
+  xla_flags: str = ""
 
   @property
   def step(self) -> int:
@@ -136,6 +138,7 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
       history.starts += 1
       # A run that was killed repeats the steps after its last checkpoint.
       rows = {at: values for at, values in rows.items() if at <= step}
+      history.xla_flags = str(row.get("xla_flags", ""))
       total = row.get("total_steps")
       history.total_steps = total if metrics_file.is_number(total) and isinstance(total, int) else None
     if event is None:
