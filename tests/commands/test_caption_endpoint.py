@@ -54,7 +54,7 @@ def test_captions_scores_and_a_comparison_of_two_models(corpus, tmp_path):
     ).succeeded()  # fmt: skip
     table = json.loads((tmp_path / name / "scores/table.json").read_text(encoding="utf-8"))
     assert "|captioner:stub,prompt=xmcap#" in table["signature"]
-  xmcap("compare", "one/scores", "two/scores").succeeded()
+  xmcap("compare", "one=one/scores", "two=two/scores").succeeded()
 
 
 def test_provenance_says_what_was_asked_and_has_no_key(corpus, tmp_path, monkeypatch):

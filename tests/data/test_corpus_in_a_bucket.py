@@ -7,14 +7,16 @@ import os
 import shutil
 import threading
 
+import gin
 import numpy as np
 import pytest
 
-from tests.data.streams import captions, equal
+from tests.data.streams import captions, dealt_out, equal
 from tests.make import small_corpus
 from tests.make.command import xmcap
 from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.data import length_index
+from xmcap.data.array_records import remote as remote_lib
 from xmcap.data.mixture import MixedSource
 from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
@@ -128,7 +130,7 @@ def test_a_worker_reads_several_parts_ahead(store, tiny_dir, register, processes
   options = dict(batch_size=8, captions_per_image=1, workers=1)
   here = captions(register(tiny_dir), **options)
   there = captions(register("gs://bucket/tiny"), **options, processes=processes)
-  two_parts = threading.Barrier(16)
+  two_parts = threading.Barrier(2)  # the records of a part lie side by side
   answered_together(store, "tiny/tiny-train.array_record-00000-of-00001", two_parts)
   with contextlib.closing(there), contextlib.closing(there.batches()) as batches:
     for step, batch in zip(range(5), batches, strict=False):
@@ -136,8 +138,51 @@ def test_a_worker_reads_several_parts_ahead(store, tiny_dir, register, processes
   assert not two_parts.broken and two_parts.n_waiting == 0
 
 
+NEIGHBOURS = dict(
+  batch_size=16, captions_per_image=1, neighbours=8, target_lengths=(6, 9, 24), bucket_window=4
+)
+
+
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=in_processes)])
+def test_batches_that_are_read_together_equal_batches_read_alone(store, tiny_dir, register, processes):
+  """Resumed inside a window, and on one host or on three."""
+  shutil.copytree(tiny_dir, store.folder / "tiny")
+  here, plain = (
+    captions(register(tiny_dir), **{**NEIGHBOURS, **options}) for options in ({}, {"neighbours": 1})
+  )
+  there = captions(register("gs://bucket/tiny"), **NEIGHBOURS, workers=2, processes=processes)
+  assert there.batches_together(16) == 4 and here.batches_together(16) == 1
+  for start, rows in ((0, None), (5, None), (6, np.arange(0, 16, 3))):
+    with contextlib.closing(there.batches(start, rows)) as batches:
+      for step, batch in zip(range(start, start + 7), batches, strict=False):
+        equal(batch, here.batch(step, rows))
+  there.close()
+  equal(dealt_out(there, 6, 3), here.batch(6))
+  assert {here.batch(step)["target_tokens"].shape[-1] for step in range(16)} == {9, 24}
+  assert any(np.any(here.batch(0)["key"] != plain.batch(step)["key"]) for step in range(4))
+  assert here.signature() != plain.signature()
+
+
+@pytest.mark.parametrize("window, most", [(1, 0.2), (4, 0.3)])
+def test_neighbours_of_a_chunk_are_read_by_one_request(store, tiny_dir, register, monkeypatch, window, most):
+  """Also if their captions are of different lengths."""
+  monkeypatch.setattr(remote_lib, "GAP", 2_000)
+  shutil.copytree(tiny_dir, store.folder / "tiny")
+  stream = captions(register("gs://bucket/tiny"), **{**NEIGHBOURS, "bucket_window": window})
+  with gin.unlock_config():
+    gin.bind_parameter("RecordCache.bytes", 0)
+  try:
+    stream.source.read([0])
+    store.requests.clear()
+    with contextlib.closing(stream.batches(num_steps=8)) as batches:
+      assert len(list(batches)) == 8
+  finally:
+    gin.clear_config()
+  assert most / 2 < len(store.requests) / (8 * 16) < most
+
+
 def test_all_corpora_of_a_mixture_are_read_ahead_at_once(store, tiny_dir):
-  both = threading.Barrier(4)
+  both = threading.Barrier(2)
   for name in ("one", "other"):
     shutil.copytree(tiny_dir, store.folder / name)
   answered_together(store, "one/tiny-train.array_record-00000-of-00001", both)

@@ -142,3 +142,18 @@ def test_mix_of_lengths_is_the_share_of_batches(tiny):
   mix = stream.mix_of_lengths(40)
   assert mix == {size: made.count(size) / 40 for size in (8, 12, 24)} and mix[8] > 0
   assert stream.mix_of_lengths(1) == {size: made[:4].count(size) / 4 for size in (8, 12, 24)}
+
+
+def test_a_process_has_most_images_of_a_chunk_in_a_window(tiny):
+  """A quarter of the rows of four batches: it has about a quarter of the chunks, not a part of each."""
+  options = dict(batch_size=64, captions_per_image=1, target_lengths=(9, 24), bucket_window=4)
+  stream, plain = (captions(tiny, neighbours=neighbours, **options) for neighbours in (8, 1))
+
+  def share(one, rows) -> float:
+    planned = np.concatenate([one._planned(step, np.asarray(rows) + 64 * step) for step in range(4, 8)])
+    return len(np.unique(planned // 8)) / 32
+
+  shares = [[share(one, range(start, start + 16)) for start in range(0, 64, 16)] for one in (stream, plain)]
+  assert max(shares[0]) < 0.6 < min(shares[1])
+  window = np.concatenate([stream._planned(step, np.arange(64) + 64 * step) for step in range(4, 8)])
+  assert sorted(window.tolist()) == list(range(256, 512))

@@ -171,7 +171,7 @@ def test_prefetching_is_bounded_by_prefetch_bytes(tiny, monkeypatch):
   stream = captions(tiny, workers=2, prefetch_bytes=3 * 6 * SIDE * SIDE * 3)
   made = []
   job = stream._job
-  monkeypatch.setattr(stream, "_job", lambda step, *arguments: made.append(step) or job(step, *arguments))
+  monkeypatch.setattr(stream, "_job", lambda steps, *arguments: made.extend(steps) or job(steps, *arguments))
   batches = stream.batches()
   assert made == [0, 1, 2]
   next(batches)

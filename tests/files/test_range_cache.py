@@ -1,7 +1,9 @@
 """`RangeCache`: round trips, size limit, eviction, sharing among processes, and damage."""
 
 import concurrent.futures
+import shutil
 import time
+from types import SimpleNamespace
 
 import gin
 import numpy as np
@@ -145,6 +147,34 @@ def test_gin_sets_record_cache_directory_and_size(tmp_path, monkeypatch):
   finally:
     gin.clear_config()
   assert RecordCache(bytes=0).open() is None
+
+
+@pytest.mark.parametrize(
+  "free, size, said",
+  [
+    (40, 19_209_712_000, "up to 19.2 GB, all"),  # COCO-35L on the boot disk of a TPU VM
+    (28, 8 << 30, "up to 8.6 GB, some of 19.2 GB"),
+  ],
+)
+def test_record_cache_is_as_large_as_the_corpora_if_the_disk_has_room(
+  monkeypatch, tmp_path, free, size, said
+):
+  monkeypatch.setattr(range_cache, "_expected", {})
+  monkeypatch.setattr(
+    shutil, "disk_usage", lambda folder: SimpleNamespace(total=100 * 10**9, free=free * 10**9)
+  )
+  cache = RecordCache(directory=str(tmp_path / "new" / "cache"))
+  range_cache.expect("gs://bucket/coco35l", 113_000, 18_000_000_000)
+  range_cache.expect("gs://bucket/other", 2_000, 503_152_000)
+  assert cache.open().size == size
+  assert cache.describe() == f"records from the bucket are cached in {tmp_path}/new/cache: {said}"
+
+
+def test_record_cache_of_another_run_is_not_emptied(monkeypatch, tmp_path):
+  monkeypatch.setattr(range_cache, "_expected", {})
+  monkeypatch.setattr(range_cache, "_LEAST", SIZE // 2)
+  fill(RangeCache(tmp_path, SIZE), range(500))
+  assert len(held(RecordCache(directory=str(tmp_path)).open(), range(500))) > 200
 
 
 def test_invalid_range_cache_settings_are_refused(tmp_path):

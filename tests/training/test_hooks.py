@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from xmcap.files.range_cache import RecordCache
 from xmcap.training.hooks import Starving
 from xmcap.training.run import Run
 
@@ -42,6 +43,35 @@ def test_starving_says_once_whether_the_host_reads_fast_enough(reads, said):
     else:
       starving.begin(now)
   assert lines == [f"this host reads {reads:,.0f} pictures a second with 2 threads", said]
+
+
+def test_starving_says_what_the_bucket_must_give(monkeypatch):
+  monkeypatch.setattr(RecordCache, "describe", lambda cache: "cached in FOLDER")
+  lines = []
+  starving = Starving()
+  for step in (0, 10, 20):
+    now = run(step, 0.0 if step else None, 1000.0)
+    now.say = lines.append
+    now.feed.stream = SimpleNamespace(
+      workers=2,
+      source=SimpleNamespace(is_remote=True),
+      record_bytes=1e5,
+      requests_per_image=lambda rows, step: 0.125,
+    )
+    (starving if step else starving.begin)(now)
+  assert lines[1] == "cached in FOLDER"
+  assert lines[3:] == [
+    "for that, the bucket of all hosts gives 75 reads and 60 MB a second, less what is cached"
+  ]
+
+
+def test_starving_says_if_the_bucket_must_give_more_than_it_begins_with():
+  stream = SimpleNamespace(record_bytes=163_200, requests_per_image=lambda rows, step: 1.0)
+  now = SimpleNamespace(feed=SimpleNamespace(stream=stream, rows=range(128)), step=10)
+  assert Starving()._of_bucket(now, 37_000) == (
+    "for that, the bucket of all hosts gives 37,000 reads and 6,038 MB a second, less what is cached, but begins with "
+    "about 5,000 reads: raise CaptionStream.neighbours or RecordCache.bytes"
+  )
 
 
 def test_starving_does_not_warn_before_the_first_report(caplog):

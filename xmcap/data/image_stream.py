@@ -3,20 +3,20 @@
 import copy
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from xmcap.data import images
+from xmcap.data.array_records import remote
 from xmcap.data.batch_maker import BatchMaker, BatchRows, choose_workers
 from xmcap.data.image_inputs import ImageInputs, Pixels, StoredVectors
 from xmcap.data.mixture import MixedSource
 from xmcap.data.order import Order
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped_images import SkippedImages
-from xmcap.data.workers import Decoders, Job, prefetch
+from xmcap.data.workers import Decoders, Job, prefetch, unpacked
 from xmcap.errors import UsageError
 
 Batch = dict[str, np.ndarray]
@@ -30,6 +30,7 @@ _MOST_PART_ROWS = 32
 # records, another is decoded. At 3.3 ms a picture, 4 parts of 32 rows hide about 300 ms.
 _LANES = 4
 _LEAST_AHEAD = 2  # one is consumed while the other is made
+_MOST_NEIGHBOURS = 16  # half of a part, which ends between two chunks
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -57,6 +58,8 @@ class ImageStream:
     batch_size: global batch size in examples.
     image_size: H = W, in pixels.
     seed: seed of order and augmentation.
+    neighbours: so many successive positions show neighbouring records, which a bucket gives in one request; see
+      order.py.
     augment: random augmentation of the images; None for none.
     workers: threads or processes that make batches; None or 0: one per core of this process.
     processes: whether the workers of an endless stream are processes; None: if the stream decodes images, and there
@@ -74,6 +77,7 @@ class ImageStream:
   batch_size: int = 128
   image_size: int = 224
   seed: int = 0
+  neighbours: int = 1
   augment: images.Augment | None = None
   workers: int | None = None
   processes: bool | None = None
@@ -97,6 +101,8 @@ class ImageStream:
       raise UsageError(
         f"a batch of {self.batch_size} with pictures of {self.image_size} pixels is empty: give at least 1 of each"
       )
+    if not 1 <= self.neighbours <= _MOST_NEIGHBOURS:
+      raise UsageError(f"a stream with neighbours={self.neighbours}: give 1 to {_MOST_NEIGHBOURS}")
     if self.features and self.augment is not None:
       raise UsageError(
         f"a stream with features='{self.features}' and augment: stored vectors cannot be augmented; leave one out"
@@ -183,6 +189,7 @@ class ImageStream:
       "batch_size": self.num_images,
       "image_size": self.image_size,
       "seed": self.seed,
+      "neighbours": self.neighbours,
       "augment": repr(self.augment),
       "resize": self.resize,
       **self.inputs.signature(),
@@ -194,7 +201,8 @@ class ImageStream:
     `rows` are ascending positions in the batch, such as `sharding.process_rows`; None: all. XmcapError names a record
     or image that cannot be read.
     """
-    return self._job(step, rows, self.reader, parts=1).run()
+    (batch,) = self._job(range(step, step + 1), rows, self.reader, parts=1).run()
+    return batch
 
   def batches(
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
@@ -203,47 +211,125 @@ class ImageStream:
 
     They are made in processes only if they are endless, or if `begin` was called: a few are not worth the start.
     """
-    steps = itertools.count(start_step) if num_steps is None else range(start_step, start_step + num_steps)
+    end = None if num_steps is None else start_step + num_steps
     count = len(self._positions(0, rows))
     read, threads, decoders = self.reader, self.maker.workers * self.lanes, self.maker.decoders
     if decoders is not None and (num_steps is None or decoders.started):
       self.begin()
       read = decoders.make  # a thread waits for each lane of a process
-    ahead = self.batches_ahead(count)
+    ahead, together = self.batches_ahead(count), self.batches_together(count)
     # Two parts for each thread, or as many as there can be.
     at_once = count * min(ahead, num_steps or ahead) // (2 * threads)
-    parts = -(-count // min(max(at_once, _PART_ROWS), _MOST_PART_ROWS))
-    jobs = (self._job(step, rows, read, parts) for step in steps)
-    return prefetch(jobs, threads, ahead)
+    # A part ends between two chunks, so it may have `neighbours` - 1 rows more.
+    size = min(max(at_once, _PART_ROWS, self.neighbours), _MOST_PART_ROWS - self.neighbours + 1)
+    groups = self._groups(start_step, end, together)
+    jobs = (self._job(steps, rows, read, -(-count * len(steps) // size)) for steps in groups)
+    # Of several groups, one is consumed beside those.
+    return unpacked(prefetch(jobs, threads, ahead if together == 1 else ahead // together - 1))
 
   def batches_ahead(self, rows: int) -> int:
     """Returns the number of prefetched batches of so many rows: `depth`, or fewer because of `prefetch_bytes`."""
     size = max(1, self.inputs.empty(rows).nbytes)
     return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // size))
 
-  def _job(self, step: int, rows: Sequence[int] | None, read: Read, parts: int) -> Job[Any, Batch]:
-    """Returns the job that makes a batch, in so many parts."""
-    positions = self._positions(step, rows)
-    inputs = self.inputs.empty(len(positions))
-    split = zip(np.array_split(positions, parts), np.array_split(inputs, parts), strict=True)
-    calls = [functools.partial(self._part, read, step, *part) for part in split]
-    return Job(calls, functools.partial(self._joined, inputs))
+  def batches_together(self, rows: int) -> int:
+    """Returns the number of successive batches of so many rows whose records are read together.
 
-  def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
-    """Makes the rows at N positions of a step, and fills their `inputs`."""
+    More than one from a bucket, if the images of a chunk are in several batches: of the prefetched batches, a third is
+    consumed, and two thirds are made.
+    """
+    if self.neighbours == 1 or not self.source.is_remote:
+      return 1
+    return max(1, min(self._window, self.batches_ahead(rows) // 3))
+
+  def requests_per_image(self, rows: Sequence[int], start_step: int = 0) -> float:
+    """Returns how many requests of a bucket an image takes, in the rows of a process near a step; 0: it is local."""
+    if not self.source.is_remote:
+      return 0.0
+    steps = next(self._groups(start_step, None, self.batches_together(len(rows))))
+    planned = np.concatenate([self._planned(step, self._positions(step, rows)) for step in steps])
+    gaps = np.diff(np.sort(self.order.at(planned).indices)) - 1
+    return (1 + np.sum(gaps * self.record_bytes > remote.GAP)) / len(planned)
+
+  @property
+  def record_bytes(self) -> float:
+    """The mean size of a record."""
+    sizes = self.source.sizes.values()
+    return sum(size["bytes"] for size in sizes) / sum(sum(size["shard_lengths"]) for size in sizes)
+
+  @property
+  def _window(self) -> int:
+    """The number of batches among which images are redistributed."""
+    return 1
+
+  def _groups(self, start: int, end: int | None, together: int) -> Iterator[range]:
+    """Yields the steps from `start` to `end` (None: endless), as many together, none across two windows."""
+    while end is None or start < end:
+      inside = start % self._window
+      stop = start - inside + min((inside // together + 1) * together, self._window)
+      yield range(start, stop if end is None else min(stop, end))
+      start = stop
+
+  def _job(
+    self, steps: range, rows: Sequence[int] | None, read: Read, parts: int
+  ) -> Job[Any, Iterator[Batch]]:
+    """Returns the job that makes the batches of some steps, in so many parts."""
+    asked = [self._positions(step, rows) for step in steps]
+    inputs = self.inputs.empty(sum(map(len, asked)))
+
+    @functools.cache
+    def plan() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+      # On the threads of the parts: planning by length takes milliseconds.
+      planned = np.concatenate([
+        self._planned(step, of_step) for step, of_step in zip(steps, asked, strict=True)
+      ])  # fmt: skip
+      order = np.argsort(planned, kind="stable") if len(steps) > 1 else np.arange(len(planned))
+      return planned[order], order, _ends(planned[order], parts, self.neighbours)
+
+    def part(number: int) -> BatchRows | None:
+      positions, _, ends = plan()
+      own = slice(*ends[number : number + 2])
+      return self._part(read, steps, positions[own], inputs[own]) if own.start < own.stop else None
+
+    def joined(made: list[BatchRows | None]) -> Iterator[Batch]:
+      return self._joined(steps, plan()[1], inputs, [rows for rows in made if rows is not None])
+
+    return Job([functools.partial(part, number) for number in range(parts)], joined)
+
+  def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
+    """Returns the positions of the stream that a batch has at these positions."""
     del step
+    return positions
+
+  def _part(self, read: Read, steps: range, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
+    """Makes the rows at N planned positions of some steps, and fills their `inputs`."""
+    del steps
     return read(inputs, positions, self._counted(positions), self.order.at(positions))
 
   def _counted(self, positions: np.ndarray) -> np.ndarray:
     """Returns bool [N]: whether positions are before the end."""
     return np.full(len(positions), True) if self.end is None else positions < self.end
 
-  def _joined(self, inputs: np.ndarray, parts: list[BatchRows]) -> Batch:
-    """Returns the batch of all parts, and counts what they lost."""
+  def _joined(
+    self, steps: range, order: np.ndarray, inputs: np.ndarray, parts: list[BatchRows]
+  ) -> Iterator[Batch]:
+    """Returns the batches of all parts, whose rows were made in this order, and counts what they lost."""
     self.maker.count(parts)
     of_images = {self.inputs.name: inputs} if self.inputs.name else {}
     fields = {name: np.concatenate([rows.fields[name] for rows in parts]) for name in parts[0].fields}
-    return {**of_images, **fields, "key": np.array([key for rows in parts for key in rows.keys])}
+    together = {**of_images, **fields, "key": np.array([key for rows in parts for key in rows.keys])}
+    if len(steps) == 1:
+      return iter((together,))
+    places = np.argsort(order).reshape(len(steps), -1)
+    return (
+      self._own(step, {name: array[rows] for name, array in together.items()})
+      for step, rows in zip(steps, places, strict=True)
+    )
+
+  def _own(self, step: int, batch: Batch) -> Batch:
+    """Returns the batch of a step as if it were made alone."""
+    del step
+    return batch
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
     """Returns int64 [N]: the positions of rows of a step's batch."""
@@ -257,3 +343,14 @@ class ImageStream:
   def indices(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: the indices in `source` of the images at positions, int64 [N]."""
     return self.order.at(positions).indices
+
+
+def _ends(positions: np.ndarray, parts: int, neighbours: int) -> np.ndarray:
+  """Returns int64 [parts + 1]: where parts of N ascending positions end, as `array_split`, but none inside a chunk."""
+  size, larger = divmod(len(positions), parts)
+  numbers = np.arange(parts + 1)
+  ends = numbers * size + np.minimum(numbers, larger)
+  if neighbours > 1:
+    chunks = positions // neighbours
+    ends[1:-1] = np.searchsorted(chunks, chunks[ends[1:-1]])
+  return ends

@@ -97,7 +97,7 @@ def open_parts(
 ) -> tuple[tuple[StreamPart, ...], RecordSource | MixedSource, Order]:
   """Returns the parts of a stream over a mixture, the records of all parts, and the order in which it reads them.
 
-  The stream has `split`, `seed`, `languages`, `language_weights` and `sources` as `CaptionStream`.
+  The stream has `split`, `seed`, `neighbours`, `languages`, `language_weights` and `sources` as `CaptionStream`.
 
   Raises:
     UsageError: a corpus lacks the split, or has none of the languages or sources; or a weight is wrong.
@@ -130,9 +130,10 @@ def open_parts(
     prefix = f"{name}/" if len(registered.parts) > 1 else ""
     parts.append(StreamPart(name, part.source(split), tempered, both, prefix))
   if len(parts) == 1:
-    return tuple(parts), parts[0].source, Order(stream.seed, [len(parts[0].source)])
+    return tuple(parts), parts[0].source, Order(stream.seed, [len(parts[0].source)], stream.neighbours)
   source = MixedSource({part.name: part.source for part in parts}, split)
-  order = MixedOrder(stream.seed, [len(part.source) for part in parts], registered.places())
+  sizes = [len(part.source) for part in parts]
+  order = MixedOrder(stream.seed, sizes, registered.places(), stream.neighbours)
   return tuple(parts), source, order
 
 

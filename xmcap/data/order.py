@@ -3,6 +3,12 @@
 Positions are divided into blocks of 10,000. In each block a corpus has a fixed number of places, by its rate, and a
 seeded permutation distributes the places. So the number of earlier images of the corpus at any position is known
 without a replay, and the first batch costs the same at every position.
+
+A bucket answers a request for some neighbouring records about as fast as one for a single record. So `neighbours`
+successive positions may show as many neighbouring records: chunks of a corpus are permuted as wholes, and the records
+inside each chunk. The borders of the chunks differ from epoch to epoch, so other records meet. This is as random as a
+permutation of single records where neighbours have no more in common than others: in CC3M-35L (the lines of the
+release) and COCO-35L (Karpathy's order), not in a folder that is sorted by class.
 """
 
 import functools
@@ -35,24 +41,26 @@ class Order:
   Args:
     seed: seed of the permutations.
     sizes: number of images of each corpus.
+    neighbours: length of the chunks that are permuted as wholes; a chunk begins at each multiple of it.
 
   Attributes:
     starts: int64 [C], the index of each corpus's first image.
   """
 
-  def __init__(self, seed: int, sizes: Sequence[int]):
+  def __init__(self, seed: int, sizes: Sequence[int], neighbours: int = 1):
     self.seed = seed
+    self.neighbours = neighbours
     self.sizes = np.array(sizes, np.int64)
     self.starts = np.cumsum(self.sizes) - self.sizes
 
   def at(self, positions: np.ndarray) -> Places:
     """Returns the images at positions, int64 [N], at least 0."""
     total = int(self.sizes.sum())
-    indices = draws.permuted(self.seed, positions, total)
+    indices = _permuted(self.seed, positions, total, self.neighbours)
     return Places(indices, np.searchsorted(self.starts, indices, side="right") - 1, positions // total)
 
   def once(self) -> "Order":
-    """Returns the order for evaluation, whose first positions show every image once."""
+    """Returns the order for evaluation, whose first positions show every image once; `neighbours` do not matter."""
     return Order(self.seed, self.sizes.tolist())
 
   def seen(self, images: int) -> list[float]:
@@ -63,12 +71,14 @@ class Order:
 class MixedOrder(Order):
   """Corpora by rates; the images of each follow a permutation of its own, once per epoch of this corpus.
 
+  With `neighbours`, a place in a block is that of a chunk.
+
   Args:
-    counts: positions of each corpus in a block, from `places_of`.
+    counts: places of each corpus in a block, from `places_of`.
   """
 
-  def __init__(self, seed: int, sizes: Sequence[int], counts: Sequence[int]):
-    super().__init__(seed, sizes)
+  def __init__(self, seed: int, sizes: Sequence[int], counts: Sequence[int], neighbours: int = 1):
+    super().__init__(seed, sizes, neighbours)
     self.counts = np.array(counts, np.int64)
     # Its own seed for each corpus, or two of the same size would be permuted alike.
     self._seeds = draws.bits(seed, "corpus", np.arange(len(sizes)), 1)[:, 0].tolist()
@@ -76,16 +86,18 @@ class MixedOrder(Order):
   def at(self, positions: np.ndarray) -> Places:
     positions = np.asarray(positions, np.int64)
     parts, earlier = np.empty_like(positions), np.empty_like(positions)
-    blocks, within = np.divmod(positions, BLOCK)
+    chunks, inside = np.divmod(positions, self.neighbours)
+    blocks, within = np.divmod(chunks, BLOCK)
     for block in np.unique(blocks).tolist():
       rows = blocks == block
       of_block = _block(self.seed, block, tuple(self.counts.tolist()))
       parts[rows], earlier[rows] = (column[within[rows]] for column in of_block)
-    earlier += blocks * self.counts[parts]
+    earlier = (earlier + blocks * self.counts[parts]) * self.neighbours + inside
     indices = self.starts[parts]
     for part in np.unique(parts).tolist():
       rows = parts == part
-      indices[rows] += draws.permuted(self._seeds[part], earlier[rows], int(self.sizes[part]))
+      size = int(self.sizes[part])
+      indices[rows] += _permuted(self._seeds[part], earlier[rows], size, self.neighbours)
     return Places(indices, parts, earlier // self.sizes[parts])
 
   def seen(self, images: int) -> list[float]:
@@ -93,7 +105,7 @@ class MixedOrder(Order):
 
 
 def places_of(rates: Sequence[float]) -> list[int]:
-  """Returns the positions of each corpus in a block, by the largest remainder.
+  """Returns the places of each corpus in a block, by the largest remainder.
 
   Raises:
     ValueError: a rate is less than 1 / BLOCK of their sum.
@@ -105,6 +117,32 @@ def places_of(rates: Sequence[float]) -> list[int]:
   largest = np.argsort(counts - shares, kind="stable")[: BLOCK - counts.sum()]
   counts[largest] += 1
   return counts.tolist()
+
+
+def _permuted(seed: int, positions: np.ndarray, size: int, neighbours: int) -> np.ndarray:
+  """As `draws.permuted`, in chunks.
+
+  In each epoch the records are rotated by a random number. The chunks are the first of them, and the positions before
+  the first multiple of `neighbours` and after the last chunk show the rest, less than two chunks.
+  """
+  if neighbours == 1:
+    return draws.permuted(seed, positions, size)
+  epochs, within = np.divmod(np.asarray(positions, np.int64), size)
+  indices = np.empty_like(within)
+  for epoch in np.unique(epochs).tolist():
+    rows = np.flatnonzero(epochs == epoch)
+    before = -epoch * size % neighbours
+    chunks = max(0, size - before) // neighbours
+    numbers, inside = np.divmod(within[rows] - before, neighbours)
+    is_chunk = (numbers >= 0) & (numbers < chunks)
+    places = np.where(numbers < 0, within[rows], within[rows] - chunks * neighbours) + chunks * neighbours
+    shown, of_shown = np.unique(numbers[is_chunk], return_inverse=True)
+    begin = draws.permuted(seed, shown + epoch * chunks, chunks) * neighbours if chunks else shown
+    orders = np.argsort(draws.bits(seed, "chunk", shown + epoch * size, neighbours), axis=1, kind="stable")
+    places[is_chunk] = begin[of_shown] + orders[of_shown, inside[is_chunk]]
+    rotation = int(draws.bits(seed, "rotation", np.array([epoch]), 1)[0, 0] % np.uint64(size))
+    indices[rows] = (places + rotation) % size
+  return indices
 
 
 @functools.lru_cache(maxsize=16)

@@ -254,7 +254,10 @@ class RecordSource:
       for name, path in zip(names, self.files, strict=True):
         if name + range_index.SUFFIX not in present:
           raise remote.without_index(path, self.directory)
-      self._files: Any = remote.RemoteRecordFiles(self.files, self.directory)
+      whole = info.splits.values()
+      self._files: Any = remote.RemoteRecordFiles(
+        self.files, self.directory, sum(one.records for one in whole), sum(one.num_bytes for one in whole)
+      )
     else:
       self._files = RecordFiles(self.files, self.directory)
 

@@ -24,7 +24,7 @@ from xmcap import languages as languages_lib
 from xmcap.data import length_index as lengths
 from xmcap.data.batch_maker import BatchRows
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.image_stream import ImageStream, Read
+from xmcap.data.image_stream import Batch, ImageStream, Read
 from xmcap.data.length_batches import LengthBatches
 from xmcap.data.mixture import open_parts
 from xmcap.data.order import MixedOrder, Order
@@ -238,9 +238,12 @@ class CaptionStream(ImageStream):
     """Returns T -> share among about the first `steps` batches."""
     return self._length_batches.mix(steps)
 
-  def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
-    length = self._length_batches.length(step)
-    positions = self._planned(step, positions)
+  @property
+  def _window(self) -> int:
+    return self.bucket_window
+
+  def _part(self, read: Read, steps: range, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
+    length = max(map(self._length_batches.length, steps))
     rows = read(inputs, positions, self._counted(positions), self.order.at(positions), length)
     columns = rows.fields["columns"]
     prompts = self._prompts[columns]
@@ -252,8 +255,11 @@ class CaptionStream(ImageStream):
     fields = {name: rows.fields[name] for name in ("target_tokens", "target_weights")}
     return rows._replace(fields={"prompt_tokens": prompts, **fields})
 
+  def _own(self, step: int, batch: Batch) -> Batch:
+    length = self._length_batches.length(step)
+    return {**batch, **{name: batch[name][..., :length] for name in ("target_tokens", "target_weights")}}
+
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
-    """Returns the positions that the plan of a batch puts at these positions."""
     return self._length_batches.positions(step, positions - step * self.num_images)
 
 
@@ -279,7 +285,7 @@ class TagStream(ImageStream):
       raise UsageError(f"num_slots is {self.num_slots}: give at least 1")
     corpus = registration(self.mixture).corpus
     source = corpus.source(self.split)
-    self._open(source, Order(self.seed, [len(source)]))
+    self._open(source, Order(self.seed, [len(source)], self.neighbours))
     self.tags = tuple(read_tags(corpus.location().data_dir))
     ids = {tag: number for number, tag in enumerate(self.tags, 1)}
     self.reader = TagReader(source, ids, self.num_slots, self.inputs)

@@ -32,7 +32,7 @@ import numpy as np
 
 from xmcap import processes, terminal
 from xmcap.errors import XmcapError
-from xmcap.files import attempts, object_store, range_cache
+from xmcap.files import attempts, object_store, ramp, range_cache
 
 Part = TypeVar("Part")
 Out = TypeVar("Out")
@@ -44,6 +44,9 @@ MOST = 64
 
 PER_CORE = 200
 """Images of 640 x 480 as JPEG that a core reads and decodes a second (201 in benchmarks/stream.py)."""
+REQUESTS_OF_A_CHUNK = 2.0
+"""Requests of a bucket for neighbouring images that grouping by length puts into several batches, on the hosts of a
+v4-128 (benchmarks/bucket_reads.py)."""
 MARGIN = 1.2
 """A host should read so many times what its devices take."""
 
@@ -126,7 +129,7 @@ class Decoders:
             workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice, lanes=lanes))
             begun.append(pixels)
         for number, worker in enumerate(workers):
-          worker.send(_begin, packed, bound, number)
+          worker.send(_begin, packed, bound, number, ramp.sharing() * self.count)
         for worker in workers:
           worker.receive()
       except BaseException:
@@ -182,9 +185,10 @@ def _attach(pixels: Sequence[_Pixels]) -> None:
   _here.pixels = pixels
 
 
-def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int) -> None:
+def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]], number: int, sharing: int) -> None:
   if number:
     attempts.silence()  # they all wait for the same bucket
+  ramp.share(sharing)
   for name, values in bound.items():
     for parameter, value in values.items():
       gin.bind_parameter(f"{name}.{parameter}", value)
@@ -224,7 +228,7 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
 
   def items() -> Generator[Any, None, None]:
     try:
-      yield  # the generator is started below, so that closing it before the first item also ends the threads
+      yield  # closing it before the first item also ends the threads
       while pending:
         job, parts = pending.popleft()
         item = job.join([part.result() for part in parts])
@@ -234,7 +238,23 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
     finally:
       executor.shutdown(wait=True, cancel_futures=True)
 
-  generator = items()
+  return _begun(items())
+
+
+def unpacked(groups: Generator[Iterable[Out], None, None]) -> Generator[Out, None, None]:
+  """Yields the items of groups; closing it closes `groups`."""
+
+  def items() -> Generator[Any, None, None]:
+    with contextlib.closing(groups):
+      yield
+      for group in groups:
+        yield from group
+
+  return _begun(items())
+
+
+def _begun(generator: Generator[Out, None, None]) -> Generator[Out, None, None]:
+  """Runs a generator to its first `yield`, so that closing it runs its end."""
   next(generator)
   return generator
 

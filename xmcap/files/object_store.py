@@ -8,13 +8,14 @@ import concurrent.futures
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.files import attempts, buckets, paths, refusals
+from xmcap.files import attempts, buckets, paths, ramp, refusals
 
 T = TypeVar("T")
 
@@ -22,6 +23,7 @@ _TENSORSTORE = ("gs", "s3")
 _FINAL = (
   "PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED", "NOT_FOUND",
 )  # fmt: skip
+_TOO_MANY = re.compile(r"\b(429|503)\b|RESOURCE_EXHAUSTED|SlowDown")
 
 
 @gin.configurable
@@ -33,17 +35,26 @@ class ObjectStore:
     requests: concurrent reads of this process, per kind of store.
     timeout_seconds: a read that takes longer is started again.
     seconds: how long a request that fails is tried again, after pauses of random lengths up to 32 seconds.
+    first_reads: reads a second at first, of all processes of a run together; 0: as many as they can.
+    doubling_minutes: after so long there may be twice as many, unless the store refuses some.
   """
 
   requests: int = 128
   timeout_seconds: float = 30.0
   seconds: float = 600.0
+  first_reads: float = 4000.0
+  doubling_minutes: float = 20.0
 
   def __post_init__(self):
     if self.requests < 1 or self.seconds <= 0 or self.timeout_seconds <= 0:
       raise UsageError(
         f"ObjectStore.requests={self.requests}, .seconds={self.seconds}, "
         f".timeout_seconds={self.timeout_seconds}: each must be above 0"
+      )
+    if self.first_reads < 0 or self.doubling_minutes <= 0:
+      raise UsageError(
+        f"ObjectStore.first_reads={self.first_reads}, .doubling_minutes={self.doubling_minutes}: give at least 0, and "
+        "above 0"
       )
 
 
@@ -57,8 +68,7 @@ class Read:
   def __init__(self, address: str, start: int = 0, stop: int | None = None):
     self.address = address
     self._range = slice(start, stop)
-    backend = _backend_of(address.split("://")[0], ObjectStore().requests)
-    self._future = backend.begin(address, self._range)
+    self._future = self._begun(_backend_of(address.split("://")[0], ObjectStore().requests))
 
   def result(self) -> bytes:
     """Returns the bytes; called again, it reads them again.
@@ -73,12 +83,16 @@ class Read:
 
   def _wait(self, backend: Any, seconds: float) -> bytes:
     future, self._future = self._future, None
-    future = future or backend.begin(self.address, self._range)
+    future = future or self._begun(backend)
     try:
       return backend.finish(future, seconds)
     except TimeoutError:
       future.cancel()
       raise
+
+  def _begun(self, backend: Any) -> Any:
+    _ramp_to(self.address).wait()
+    return backend.begin(self.address, self._range)
 
   def cancel(self) -> None:
     """Cancels the read."""
@@ -111,11 +125,13 @@ def _tried(address: str, ask: Callable[[Any, float], T], done: str = "read") -> 
   """
   settings = ObjectStore()
   scheme, bucket = address.split("://")[0], _parts(address)[0]
-  backend = _backend_of(scheme, settings.requests)
+  backend, rate = _backend_of(scheme, settings.requests), _ramp_to(address)
   with attempts.Attempts(_outage(f"{scheme}://{bucket}"), address, settings.seconds) as trying:
     while True:
       try:
-        return ask(backend, settings.timeout_seconds)
+        answer = ask(backend, settings.timeout_seconds)
+        rate.answered()
+        return answer
       except FileNotFoundError:
         raise FileNotFoundError(f"{address} is missing") from None
       except TimeoutError:
@@ -130,6 +146,8 @@ def _tried(address: str, ask: Callable[[Any, float], T], done: str = "read") -> 
           raise XmcapError(
             f"{address} cannot be {done} ({reason}): check its name and your permissions"
           ) from None
+      if _TOO_MANY.search(reason):
+        rate.refused()
       trying.failed(done, reason)
 
 
@@ -247,6 +265,19 @@ def _backend_of(scheme: str, requests: int) -> _TensorStore | _Fsspec:
 
 
 _outage = functools.cache(attempts.Outage)
+
+
+def _ramp_to(address: str) -> ramp.Ramp:
+  """The ramp of this process to a store."""
+  settings = ObjectStore()
+  store = address.split("://")[0], _parts(address)[0]
+  return _ramp(store, settings.first_reads / ramp.sharing(), 60 * settings.doubling_minutes)
+
+
+@functools.cache
+def _ramp(store: tuple[str, str], rate: float, doubling: float) -> ramp.Ramp:
+  del store  # for the cache
+  return ramp.Ramp(rate, doubling)
 
 
 def _parts(address: str) -> tuple[str, str]:

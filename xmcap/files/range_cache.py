@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import shutil
 import sqlite3
 import threading
 import time
@@ -21,6 +22,8 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import files
 
 _PAGE = 4_096  # bytes
+_LEAST = 8 << 30  # bytes, unless the corpora need more and fit
+_MARGIN = 0.1  # of the disk stays free
 _LOOK_EVERY = 30.0  # seconds before writes to a full cache are tried again
 _SETTINGS = f"""
 PRAGMA page_size = {_PAGE};
@@ -39,26 +42,46 @@ class RecordCache:
     directory: its folder; by default `xmcap/records` in XDG_CACHE_HOME or `~/.cache`. All processes of a host must use
       the same one.
     bytes: the largest size on disk, without the write-ahead log (some 4 MB) and the indexes, 16 bytes a record; 0
-      turns the cache off.
+      turns the cache off. None: as much as the corpora need of which this process has spoken (`expect`), if a tenth of
+      the disk stays free, or 8 GiB.
   """
 
   directory: str = ""
-  bytes: int = 8 << 30
+  bytes: int | None = None
 
   def __post_init__(self):
-    if self.bytes < 0:
+    if self.bytes is not None and self.bytes < 0:
       raise UsageError(f"RecordCache.bytes={self.bytes}: give a size of at least 0")
 
   def folder(self) -> pathlib.Path | None:
     """Returns its folder, which need not exist; None if the cache is off."""
-    return (
-      pathlib.Path(os.path.abspath(self.directory or files.cache_folder("records"))) if self.bytes else None
-    )
+    if self.bytes == 0:
+      return None
+    return pathlib.Path(os.path.abspath(self.directory or files.cache_folder("records")))
 
   def open(self) -> "RangeCache | None":
     """Returns the cache, one per process; XmcapError if its folder cannot be made."""
     folder = self.folder()
-    return _opened(folder, self.bytes) if folder else None
+    return _opened(os.fspath(folder), self.bytes) if folder else None
+
+  def describe(self) -> str:
+    """What is cached, for the first lines of a run; "" if nothing is."""
+    cache, needed = self.open(), sum(_expected.values())
+    if cache is None or not needed:
+      return ""
+    fits = "all" if cache.size >= needed else f"some of {needed / 1e9:,.1f} GB"
+    return (
+      f"records from the bucket are cached in {cache.directory}: up to {cache.size / 1e9:,.1f} GB, {fits}"
+    )
+
+
+_expected: dict[str, int] = {}
+
+
+def expect(name: str, records: int, size: int) -> None:
+  """Says that a corpus of so many records and bytes will be read, before its first record is."""
+  # A row of the table takes whole pages, half of one for nothing on average, and one for what is beside the bytes.
+  _expected[name] = size + 3 * records * _PAGE // 2
 
 
 def key(*parts: object) -> bytes:
@@ -143,4 +166,14 @@ class RangeCache:
     self._full_until = float("inf")
 
 
-_opened = functools.cache(RangeCache)
+@functools.cache
+def _opened(directory: str, size: int | None) -> RangeCache:
+  return RangeCache(directory, _fitting(directory) if size is None else size)
+
+
+def _fitting(directory: str) -> int:
+  """The bytes of a cache for the corpora that will be read; never fewer than it has, which may be another process's."""
+  folder = next(path for path in (pathlib.Path(directory), *pathlib.Path(directory).parents) if path.exists())
+  disk, has = shutil.disk_usage(folder), sum(path.stat().st_size for path in folder.glob("ranges.sqlite*"))
+  needed, room = sum(_expected.values()), has + disk.free - int(_MARGIN * disk.total)
+  return max(needed if needed <= room else 0, _LEAST, has)

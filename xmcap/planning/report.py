@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from xmcap.data import workers
+from xmcap.files import ramp
 from xmcap.grid import Grid
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
@@ -167,6 +168,7 @@ def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> G
   if plan["decodes_pictures"]:
     name = f"cores for {workers.MARGIN:g} times as many, if each decodes {workers.PER_CORE}"
     rows += (row(name, lambda seconds: _cores(busiest / seconds, topology)),)
+    rows += tuple(row(*of_bucket) for of_bucket in _bucket(images, plan["reading"]))
   # Shorter targets, whose steps are not planned yet, take less time.
   head = "the run, estimated" if lengths == 1 else "the run, if all targets were the longest"
   return Grid((head, *_OVERLAP), rows + _length_of_run(plan, both, price))
@@ -194,6 +196,16 @@ def _cores(images: float, topology: Topology) -> str:
   needed = workers.cores_for(images)
   own = topology.host_cores
   return f"{needed:,} of {own} of a host" + ("" if needed <= own else ": too few; raise captions_per_image")
+
+
+def _bucket(images: int, reading: Mapping[str, Any]) -> list[tuple[str, Callable[[float], str]]]:
+  """What a bucket must give all hosts for a batch in so many seconds, if nothing is cached."""
+  requests, size = reading["requests_per_picture"], reading["record_bytes"]
+  begins = f"reads per second of a bucket, which begins with about {ramp.PUBLISHED:,}"
+  rows = [(begins, lambda seconds: f"{images * requests / seconds:,.0f}")]
+  if size is not None:
+    rows.append(("MB per second of a bucket", lambda seconds: f"{images * size / seconds / 1e6:,.0f}"))
+  return rows
 
 
 def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:

@@ -9,6 +9,7 @@ import gin
 import numpy as np
 
 from xmcap import configuration
+from xmcap.data import workers
 from xmcap.data.epochs import epochs
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
@@ -192,6 +193,20 @@ def option(kind: Callable, argument: str) -> Any:
   if argument in bound:
     return configuration.resolve(bound[argument])
   return inspect.signature(kind).parameters[argument].default
+
+
+def reading() -> dict[str, Any]:
+  """What the configured stream reads of a bucket: `requests_per_picture`, and the `record_bytes` of a picture or None.
+
+  Of a picture, as if none were cached.
+  """
+  stream = {name: option(CaptionStream, name) for name in ("mixture", "neighbours", "bucket_window")}
+  corpus, neighbours = corpora.of_mixture(stream["mixture"]), stream["neighbours"]
+  is_grouped = stream["bucket_window"] > 1 and neighbours > 1
+  return {
+    "requests_per_picture": min(1.0, (workers.REQUESTS_OF_A_CHUNK if is_grouped else 1.0) / neighbours),
+    "record_bytes": corpus and corpus.picture_bytes + corpus.record_bytes,
+  }
 
 
 def selected(argument: str) -> str:

@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding
 from xmcap import xla_flags
 from xmcap.errors import XmcapError, one_line
 from xmcap.planning import estimate, hlo, topologies
+from xmcap.planning import run as run_lib
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import PlannedRun, Variant
 from xmcap.planning.topologies import Topology
@@ -112,6 +113,7 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
     "hosts": topology.hosts,
     "rows_by_host": rows_by_host,
     "decodes_pictures": "image" in run.shapes,
+    "reading": run_lib.reading(),
     "flops": flops,
     "model_flops": model_flops,
     "estimated_cycles": cycles,

@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 
 from xmcap.data.workers import reading_rate
 from xmcap.errors import RestartError
+from xmcap.files import ramp
 from xmcap.training import sharding
 from xmcap.training.hosts import watch
 
@@ -32,6 +33,7 @@ class Feed:
     self.seconds_waited = 0.0
     self._stalled = False
     self._batches: Any = None
+    ramp.share(jax.process_count())
     if skipped := getattr(stream, "skipped", None):
       skipped.list_in(os.path.join(model_dir, f"skipped-pictures-{jax.process_index()}.jsonl"))
 

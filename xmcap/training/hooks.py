@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import gin
+import jax
 import numpy as np
 from absl import logging
 from jax.experimental import multihost_utils
 
 from xmcap.data.workers import MARGIN
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files.ramp import PUBLISHED
+from xmcap.files.range_cache import RecordCache
 from xmcap.training.evaluate import Evaluate
 from xmcap.training.profiler import Profile, Profiler
 from xmcap.training.run import Hook, Run
@@ -121,6 +124,11 @@ class Starving(Hook):
       kind = "processes" if getattr(stream, "processes", False) else "threads"
       run.say(f"this host reads {reads:,.0f} pictures a second with {stream.workers} {kind}")
       self._reads = reads
+    if cached := self._is_remote(run) and RecordCache().describe():
+      run.say(cached)
+
+  def _is_remote(self, run: Run) -> bool:
+    return bool(getattr(getattr(run.feed.stream, "source", None), "is_remote", False))
 
   def __call__(self, run: Run) -> None:
     waiting = run.metrics.get("waiting_for_data")
@@ -131,6 +139,8 @@ class Starving(Hook):
       self._compared = True
       enough = "enough" if self._reads >= MARGIN * demand else f"too few: {MARGIN:g} times as many are safe"
       run.say(f"the devices take {demand:,.0f} pictures a second of the {self._reads:,.0f}: {enough}")
+      if self._is_remote(run):
+        run.say(self._of_bucket(run, demand * jax.process_count()))
     if waiting < self.limit:
       return
     self.warned = True
@@ -139,4 +149,16 @@ class Starving(Hook):
       f"step {run.step}: the device waits for data {waiting:.0%} of the time; it could train on"
       f" {demand:,.0f} pictures a second{reads}: give the host more cores (the stream's `workers`), store smaller"
       " pictures, or use more captions per picture (captions_per_image)"
+    )
+
+  def _of_bucket(self, run: Run, images: float) -> str:
+    """What a bucket must give for so many images a second."""
+    stream = run.feed.stream
+    requests = images * stream.requests_per_image(run.feed.rows, run.step)
+    advice = (
+      f", but begins with about {PUBLISHED:,} reads: raise CaptionStream.neighbours or RecordCache.bytes"
+    )
+    return (
+      f"for that, the bucket of all hosts gives {requests:,.0f} reads and {images * stream.record_bytes / 1e6:,.0f} MB "
+      f"a second, less what is cached{advice if requests > PUBLISHED else ''}"
     )

@@ -13,6 +13,7 @@ from tests import loopback_store
 from tests.make.tiny_corpus import tiny_record
 from xmcap import processes
 from xmcap.data import record_writer, records
+from xmcap.data.array_records import remote as remote_lib
 from xmcap.data.records import RecordSource, parse_columns
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files.object_store import Read
@@ -81,10 +82,45 @@ def test_records_of_any_file_system_of_fsspec(local, monkeypatch, tmp_path):
     system.rm("/records", recursive=True)
 
 
-def test_remote_records_are_read_concurrently(store, remote):
+def test_remote_records_are_read_concurrently(store, remote, monkeypatch):
+  monkeypatch.setattr(remote_lib, "_LONGEST", 0)
   store.latency = 0.3
   list(RecordSource("s3://bucket/tiny"))
   assert store.most_at_once > 20
+
+
+def test_neighbouring_records_are_read_by_one_request(store, remote, local):
+  """The records of three files in any order, of which one is cached."""
+  here, there = RecordSource(local), RecordSource("s3://bucket/tiny")
+  there[5]
+  before = reads(store)
+  order = np.random.default_rng(1).permutation(60).tolist() + [5, 7]
+  assert there.read(order) == here.read(order)
+  assert reads(store) == before + 2 * 2 + 3  # of two files the index and the end; and the records of each
+  assert there.read(order) == here.read(order)
+  assert reads(store) == before + 2 * 2 + 3
+
+
+@pytest.mark.parametrize("gap, requests", [(-1, 5), (100, 3), (3_000, 2)])
+def test_gap_between_joined_records_is_limited(store, remote, monkeypatch, gap, requests):
+  """Of [0, 1], [3, 4] and [29], with records of 700 bytes."""
+  monkeypatch.setattr(remote_lib, "GAP", gap)
+  source = RecordSource("s3://bucket/tiny")
+  source.read([10])
+  before = reads(store)
+  assert [record.key for record in source.read([4, 1, 29, 0, 3])] == [
+    tiny_record(index).key for index in (4, 1, 29, 0, 3)
+  ]
+  assert reads(store) == before + requests
+
+
+def test_damaged_record_of_a_joined_read_is_read_again_alone(store, remote, local, impatient):
+  source = RecordSource("s3://bucket/tiny")
+  source[0]
+  before = reads(store)
+  store.faults["00000-of-00003"].append(loopback_store.corrupted)
+  assert source.read(range(3, 8)) == RecordSource(local).read(range(3, 8))
+  assert reads(store) == before + 2
 
 
 def test_threads_and_pickled_sources_read_the_same_records(store, remote):
@@ -229,6 +265,7 @@ def test_missing_remote_corpus_split_and_file_are_named(store, remote, impatient
 
 def test_closed_iterator_cancels_pending_reads(store, remote, monkeypatch):
   cancelled = []
+  monkeypatch.setattr(remote_lib, "_LONGEST", 0)
   monkeypatch.setattr(Read, "cancel", lambda read: cancelled.append(read))
   found = RecordSource("s3://bucket/tiny").iterate(range(20))
   next(found)

@@ -1,7 +1,8 @@
 """Random access to the ArrayRecord files of a split in a bucket, by the ranges of their indexes.
 
-Up to 64 requested records are read concurrently to hide the store's latency. Ranges are kept in the host's cache
-(`RecordCache`). Each record, from the store or the cache, is verified with its checksum in the index.
+Up to 64 requested records are read concurrently to hide the store's latency, those that lie side by side in a file by
+one request. The ranges of records are kept in the host's cache (`RecordCache`). Each record, from the store or the
+cache, is verified with its checksum in the index.
 """
 
 import collections
@@ -20,22 +21,29 @@ from xmcap.files.object_store import Read, ShortObjectError
 T = TypeVar("T")
 
 _AHEAD = 64
+GAP = (
+  256 << 10
+)  # bytes between two records that are read for nothing: fewer than a store sends in a request's latency
+_LONGEST = 4 << 20  # bytes of a request
 
 
 class RemoteRecordFiles:
   """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`.
 
-  The indexes of the files that were read are those of the host's cache; see index_cache.py.
+  The indexes of the files that were read are those of the host's cache; see index_cache.py. `records` and `size`, in
+  bytes, are those of the corpus.
   """
 
-  def __init__(self, files: Sequence[str], directory: str):
+  def __init__(self, files: Sequence[str], directory: str, records: int, size: int):
     self._files = list(files)
     self._directory = directory
+    self._sizes = records, size
+    range_cache.expect(directory, records, size)
     self._opened: dict[int, index_cache.CachedIndex] = {}
     self._lock = threading.Lock()
 
   def __reduce__(self):
-    return RemoteRecordFiles, (self._files, self._directory)
+    return RemoteRecordFiles, (self._files, self._directory, *self._sizes)
 
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
@@ -53,17 +61,18 @@ class RemoteRecordFiles:
   ) -> Iterator[Any]:
     cache = range_cache.RecordCache().open()
     self._open(set(files))
-    begun: collections.deque[tuple[int, _Range]] = collections.deque()
-    waiting = (
-      (file, self._range(file, position, cache)) for file, position in zip(files, positions, strict=True)
+    begun: collections.deque[tuple[int, _Record]] = collections.deque()
+    places = list(zip(files, positions, strict=True))
+    waiting = itertools.chain.from_iterable(
+      self._records(places[start : start + _AHEAD], cache) for start in range(0, len(places), _AHEAD)
     )
     try:
       begun.extend(itertools.islice(waiting, _AHEAD))
       yield  # to `iterate`
       while begun:
-        file, stretch = begun[0]
+        file, reading = begun[0]
         try:
-          record = parse(self._record(file, stretch))
+          record = parse(self._record(file, reading))
         except ValueError as error:
           raise local.damaged(self._files[file], error, self._directory) from None
         begun.popleft()
@@ -72,12 +81,6 @@ class RemoteRecordFiles:
     finally:
       for _, left in begun:
         left.cancel()
-
-  def _range(self, file: int, position: int, cache: range_cache.RangeCache | None) -> "_Range":
-    index = self._index(file)
-    if position >= len(index.rows):
-      raise self._stale(file, f"it has {len(index.rows):,} records")
-    return _Range(self._files[file], index, self._opened[file].version, position, cache)
 
   def _index(self, file: int) -> RangeIndex:
     cached = self._opened[file]
@@ -89,15 +92,35 @@ class RemoteRecordFiles:
         raise self._stale(file, "the index is another than at the start") from None
       return self._opened[file].open()
 
-  def _record(self, file: int, stretch: "_Range") -> bytes:
+  def _records(
+    self, places: Sequence[tuple[int, int]], cache: range_cache.RangeCache | None
+  ) -> Iterator[tuple[int, "_Record"]]:
+    """Yields records that are looked up in the cache, or whose reads begin when they are yielded."""
+    records = {place: self._place(*place, cache) for place in set(places)}
+    joined: list[_Joined] = []
+    for place in sorted(place for place, record in records.items() if record.cached is None):
+      if not (joined and joined[-1].takes(records[place])):
+        joined.append(_Joined(*records[place].where))
+      joined[-1].add(records[place])
+    for place in places:
+      records[place].begin()
+      yield place[0], records[place]
+
+  def _place(self, file: int, position: int, cache: range_cache.RangeCache | None) -> "_Record":
+    index = self._index(file)
+    if position >= len(index.rows):
+      raise self._stale(file, f"it has {len(index.rows):,} records")
+    return _Record(self._files[file], index, self._opened[file].version, position, cache)
+
+  def _record(self, file: int, reading: "_Record") -> bytes:
     try:
-      return stretch.record()
+      return reading.result()
     except FileNotFoundError:
       raise self._missing(file) from None
     except (ValueError, ShortObjectError):
       index_cache.forget(self._opened[file])
       raise XmcapError(
-        f"{self._files[file]}: record {stretch.position:,} is damaged, or another than when the file was indexed: "
+        f"{self._files[file]}: record {reading.position:,} is damaged, or another than when the file was indexed: "
         f"copy the file and its index again, or build {self._directory} again"
       ) from None
 
@@ -146,31 +169,79 @@ def without_index(file: str, directory: str) -> UsageError:
   )
 
 
-class _Range:
-  """A record of a file, from the cache or being read."""
+class _Joined:
+  """One request for records of a file that lie side by side."""
+
+  def __init__(self, file: str, start: int, stop: int):
+    self.file, self.start, self.stop = file, start, stop
+    self._read: Read | None = None
+    self._data: bytes | None = None
+
+  def takes(self, record: "_Record") -> bool:
+    """Whether the next record of a file is near enough."""
+    file, start, stop = record.where
+    return file == self.file and start - self.stop <= GAP and stop - self.start <= _LONGEST
+
+  def add(self, record: "_Record") -> None:
+    self.stop, record.joined = record.where[2], self
+
+  def begin(self) -> None:
+    """Begins the read, unless it has begun."""
+    if self._read is None:
+      self._read = Read(self.file, self.start, self.stop)
+
+  def bytes(self, start: int, stop: int) -> bytes:
+    """Returns a range of the file."""
+    if self._data is None:
+      assert self._read is not None
+      self._data = self._read.result()
+    return self._data[start - self.start : stop - self.start]
+
+  def cancel(self) -> None:
+    if self._read is not None:
+      self._read.cancel()
+
+
+class _Record:
+  """A record of a file, from the cache or being read.
+
+  Attributes:
+    where: the file and the range of bytes.
+    cached: the bytes from the cache; None: they are read.
+    joined: the request that reads them.
+  """
 
   def __init__(
     self, file: str, index: RangeIndex, version: bytes, position: int, cache: range_cache.RangeCache | None
   ):
     self.position = position
     self._index = index
-    self._where = file, *index.range_of(position)
+    self.where = file, *index.range_of(position)
     self._cache = cache
     self._key = range_cache.key(file, version.hex(), position)
-    self._held = cache.get(self._key) if cache else None
-    self._read = Read(*self._where) if self._held is None else None
+    self.cached = cache.get(self._key) if cache else None
+    self.joined: _Joined | None = None
 
-  def record(self) -> bytes:
-    """Returns the record, and caches its bytes; ValueError if they are not those of the index."""
-    if self._held is not None:
+  def begin(self) -> None:
+    """Begins the read, unless another record of the request has."""
+    if self.joined is not None:
+      self.joined.begin()
+
+  def result(self) -> bytes:
+    """Returns the record, and caches its bytes; ValueError if they are not those of the index, also when read again."""
+    if self.cached is not None:
       with contextlib.suppress(ValueError):
-        return self._index.record(self.position, self._held)
-    return _checked(self._read or Read(*self._where), self._accepted)
+        return self._index.record(self.position, self.cached)
+    if self.joined is None:
+      return _checked(Read(*self.where), self._accepted)
+    with contextlib.suppress(ValueError, ShortObjectError):
+      return self._accepted(self.joined.bytes(*self.where[1:]))
+    return self._accepted(Read(*self.where).result())
 
   def cancel(self) -> None:
     """Cancels the read."""
-    if self._read is not None:
-      self._read.cancel()
+    if self.joined is not None:
+      self.joined.cancel()
 
   def _accepted(self, data: bytes) -> bytes:
     record = self._index.record(self.position, data)

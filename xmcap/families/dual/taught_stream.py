@@ -71,9 +71,9 @@ class TaughtStream(CaptionStream):
     super()._open(source, order)
     self.inputs = NoImages()
 
-  def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
-    rows = super()._part(read, step, positions, inputs)
-    indices = self.indices(self._planned(step, positions))
+  def _part(self, read: Read, steps: range, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
+    rows = super()._part(read, steps, positions, inputs)
+    indices = self.indices(positions)
     teacher = {
       "teacher_text": self._text.rows(indices),
       "teacher_image": self._image.rows(indices),

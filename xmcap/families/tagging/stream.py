@@ -38,7 +38,7 @@ class LabelStream(ImageStream):
   def __post_init__(self):
     super().__post_init__()
     source = registration(self.mixture).corpus.source(self.split)
-    self._open(source, Order(self.seed, [len(source)]))
+    self._open(source, Order(self.seed, [len(source)], self.neighbours))
     self.names = labels_lib.read_names(self.labels)
     self.truth = labels_lib.read_pictures(self.labels, self.names, [*source.sizes])
     width = sum(map(len, self.names.values()))
