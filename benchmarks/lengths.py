@@ -17,9 +17,9 @@ import numpy as np
 import report
 
 from xmcap import languages
-from xmcap.data import length_batches
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.length_batches import LengthBatches
+from xmcap.data.length_index import LayoutCodes, LengthIndex, SplitLengths
 from xmcap.data.order import Order
 
 _PICTURES, _CAPTIONS = 113_287, 5
@@ -38,7 +38,7 @@ _LENGTHS = (16, 32, 64)
 _WINDOWS = (1, 4, 16, 64)
 
 
-def made_up(pictures: int) -> length_batches.LengthIndex:
+def made_up(pictures: int) -> SplitLengths:
   """The index of a corpus of captions as long as COCO-35L's."""
   rng = np.random.default_rng(0)
   shares = np.array(_ENGLISH) / sum(_ENGLISH)
@@ -47,11 +47,11 @@ def made_up(pictures: int) -> length_batches.LengthIndex:
   noise = np.exp(rng.normal(0, _SPREAD, (pictures, len(factors), _CAPTIONS)).astype(np.float32))
   noise[:, languages.TRAINED.index("en")] = 1
   pieces = np.rint(english * factors * noise).clip(1, 254).astype(np.uint8) + 1
-  layout = length_batches.LayoutCodes.parse(
+  layout = LayoutCodes.parse(
     " ".join(f"{language}/mt" for language in languages.TRAINED for _ in range(_CAPTIONS))
   )
   starts = np.arange(pictures, dtype=np.int64) * len(factors) * _CAPTIONS
-  return length_batches.LengthIndex([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))
+  return SplitLengths([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))
 
 
 def main() -> None:
@@ -79,12 +79,14 @@ def main() -> None:
   )
 
 
-def _row(index: length_batches.LengthIndex, lengths: tuple[int, ...], window: int) -> tuple[str, ...]:
+def _row(index: SplitLengths, lengths: tuple[int, ...], window: int) -> tuple[str, ...]:
   """What is padded in 64 batches whose pictures are sorted by length within `window` batches."""
   # Languages are drawn alike, so what is drawn is as long as all captions are.
   drawing = Drawing(0, languages.TRAINED, [dict.fromkeys(languages.TRAINED, 1.0)], None, 1)
-  batches = LengthBatches(drawing, [index], Order(0, [len(index.starts)]), _BATCH, lengths, window)
-  sizes = [batches.batch(step).length for step in range(64)]
+  batches = LengthBatches(
+    drawing, [LengthIndex.whole(index)], Order(0, [len(index.starts)]), _BATCH, lengths, window
+  )
+  sizes = [batches.length(step) for step in range(64)]
   positions = sum(sizes) / len(sizes)
   padded = 1 - np.minimum(index.lengths, lengths[-1]).mean() / positions
   shares = ", ".join(f"{sizes.count(length) / len(sizes):.0%}" for length in lengths)

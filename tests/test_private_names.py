@@ -36,7 +36,7 @@ NAMES = {
   "jax.experimental.mesh_utils.create_device_mesh": "xmcap/training/sharding.py",
   "jax.experimental.mesh_utils.create_hybrid_device_mesh": "xmcap/training/sharding.py",
   "jax.experimental.multihost_utils.broadcast_one_to_all":
-    "xmcap/training/hooks.py xmcap/training/profiler.py",
+    "xmcap/training/evaluate.py xmcap/training/hooks.py xmcap/training/profiler.py",
   "jax.experimental.multihost_utils.process_allgather":
     "tests/training/hanging.py xmcap/evaluation/evaluators.py",
   "jax.experimental.multihost_utils.reached_preemption_sync_point": "xmcap/training/hosts/stopping.py",

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, TypeVar
@@ -31,6 +32,9 @@ MAX = 256
 """Upper bound on the number of processes, whatever the user asks for."""
 
 _LOOK = 0.5  # seconds between two checks that the parent is alive
+# A library that multiplies matrices starts a thread per core in every process, for nothing.
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_starting = threading.Lock()
 
 
 class Killed(XmcapError):
@@ -140,6 +144,23 @@ def _safe_path() -> Iterator[None]:
       del os.environ["PYTHONSAFEPATH"]
     else:
       os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextlib.contextmanager
+def lean() -> Iterator[None]:
+  """Makes processes that start now neither run the caller's program, as multiprocessing does, nor start threads."""
+  with _starting:
+    main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in _ONE_THREAD}
+    # A script or notebook may have no `if __name__ == "__main__"`, and a command would import more than is needed.
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    os.environ.update({name: "1" for name, value in before.items() if value is None})
+    try:
+      yield
+    finally:
+      sys.modules["__main__"] = main
+      for name, value in before.items():
+        if value is None:
+          del os.environ[name]
 
 
 def end(workers: Sequence[Worker], at_once: bool = False) -> None:

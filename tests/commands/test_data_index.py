@@ -8,7 +8,7 @@ import pytest
 from tests.corpora import release_folders as releases
 from tests.make import tiny_corpus
 from tests.make.command import xmcap
-from xmcap.data import length_batches, record_writer
+from xmcap.data import length_index, record_writer
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
@@ -31,7 +31,7 @@ def test_data_index_of_a_corpus_with_its_vocabulary(tmp_path, tiny_dir):
     "1 files of records, of which 0 were indexed now",
     "train: records counted for the index: 24 of 24",
   )
-  assert os.path.isdir(length_batches.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
+  assert os.path.isdir(length_index.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_data_build_vocabulary_equals_data_index(tmp_path, tiny_dir):
   xmcap(*build, f"--out={tmp_path / 'later'}", f"--vocabulary={model}").succeeded()
   xmcap("data", "index", tmp_path / "command", f"--vocabulary={model}").succeeded()
   made = [contents(tmp_path / name / "lengths") for name in ("first", "later", "command")]
-  assert len(made[0]) == 6 and made[0] == made[1] == made[2]
+  assert len(made[0]) == 10 and made[0] == made[1] == made[2]

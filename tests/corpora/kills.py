@@ -24,7 +24,7 @@ from tests.make import images
 from tests.make.files import tarred
 from xmcap import cli, languages
 from xmcap.corpora.folder import own  # noqa: F401
-from xmcap.data import length_batches  # noqa: F401  # the command would import it in every fork
+from xmcap.data import length_index  # noqa: F401  # the command would import it in every fork
 from xmcap.files import files, outputs
 
 _NAMED = languages.get("pt-BR").english_name

@@ -8,7 +8,7 @@ import pytest
 from tests.data.streams import captions, equal, texts
 from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.data import images
-from xmcap.data import length_batches as lengths
+from xmcap.data import length_index as lengths
 from xmcap.errors import UsageError
 
 

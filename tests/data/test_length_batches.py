@@ -1,208 +1,90 @@
-import json
-import pathlib
-import shutil
+"""The plan of batches by length, against one made from the lengths of all captions of a batch at once."""
 
 import numpy as np
 import pytest
 
-import tests.make.tiny_corpus as corpora
-from tests.make.images import encode
-from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
-from xmcap.data import length_batches, record_writer, records
-from xmcap.data.records import RecordSource
-from xmcap.data.vocabulary import Vocabulary, train_vocabulary
-from xmcap.errors import UsageError, XmcapError
-from xmcap.files import files
+from xmcap.data import draws, length_batches
+from xmcap.data.caption_choice import Drawing
+from xmcap.data.length_batches import LengthBatches
+from xmcap.data.length_index import LayoutCodes, LengthIndex, SplitLengths
+from xmcap.data.order import MixedOrder, Order
+
+LANGUAGES = ("de", "en", "th")
+SIZES = (300, 41)
+LENGTHS = (4, 6, 9, 12)
+LAYOUTS = [
+  LayoutCodes.parse(text) for text in ("en/human de/mt th/mt", "en/human en/human de/mt de/mt", "en/human")
+]
 
 
-@pytest.fixture
-def corpus(tmp_path, tiny_dir) -> str:
-  """A copy of the tiny corpus, to write beside."""
-  return shutil.copytree(tiny_dir, tmp_path / "corpus")
+@pytest.fixture(scope="module")
+def indexes() -> list[LengthIndex]:
+  """The lengths of two corpora of several layouts: mostly short captions, a few long ones."""
+  random = np.random.default_rng(0)
+  corpora = []
+  for size in SIZES:
+    layout_of = random.integers(0, 3, size)
+    sizes = np.array([len(layout.languages) for layout in LAYOUTS])[layout_of]
+    lengths = np.minimum(2 + random.geometric(0.65, sizes.sum()), 15).astype(np.uint8)
+    corpora.append(LengthIndex.whole(SplitLengths(LAYOUTS, layout_of, np.cumsum(sizes) - sizes, lengths)))
+  return corpora
 
 
-@pytest.fixture
-def model(corpus) -> Vocabulary:
-  return Vocabulary(f"{corpus}/vocabulary.model")
+def planner(indexes, images: int, window: int, mixed: bool = True) -> LengthBatches:
+  corpora = indexes if mixed else indexes[:1]
+  order = MixedOrder(3, SIZES, [7_000, 3_000]) if mixed else Order(3, SIZES[:1])
+  weights = [dict.fromkeys(LANGUAGES, 1.0)] * len(corpora)
+  drawing = Drawing(3, LANGUAGES, weights, 1.0, 2, [()] * len(corpora))
+  return LengthBatches(drawing, corpora, order, images, LENGTHS, window)
 
 
-@pytest.fixture
-def never_small(monkeypatch):
-  monkeypatch.setattr(length_batches, "SMALL", 0)
+def whole(batches: LengthBatches, images: int, window: int, step: int) -> tuple[np.ndarray, int]:
+  """Positions and length of a batch, from the longest captions of all images of its window at once."""
+  first = step // window * window * images
+  longest = batches._longest(np.arange(first, first + window * images))
+  order = np.argsort(longest, kind="stable") if window > 1 else np.arange(images)
+  shuffled = np.argsort(draws.bits(3, "window", np.array([step // window]), window)[0])
+  rows = order.reshape(window, images)[shuffled[step % window]]
+  return first + rows, min((n for n in LENGTHS if n >= longest[rows].max()), default=LENGTHS[-1])
 
 
-def folder_of(directory, split, vocabulary) -> pathlib.Path:
-  return pathlib.Path(length_batches.folder_of(directory, split, vocabulary))
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("images", [1, 8, 48])
+def test_each_host_plans_what_the_whole_plan_says(indexes, monkeypatch, images, window, mixed):
+  monkeypatch.setattr(length_batches, "_FIRST_PART", 3)
+  monkeypatch.setattr(length_batches, "_PART", 50)
+  reference = planner(indexes, images, window, mixed)
+  hosts = [planner(indexes, images, window, mixed) for _ in range(3)]
+  lengths = set()
+  for step in (*range(16), 10**6):
+    positions, length = whole(reference, images, window, step)
+    assert {host.length(step) for host in hosts} == {length}
+    dealt = np.full(images, -1)
+    for number, host in enumerate(hosts):
+      rows = np.arange(number, images, len(hosts))
+      dealt[rows] = host.positions(step, rows)
+    np.testing.assert_array_equal(dealt, positions)
+    lengths.add(length)
+  assert len(lengths) > 1
 
 
-def by_hand(source, vocabulary) -> list[tuple[str, list[int]]]:
-  return [
-    (
-      " ".join(f"{caption.language}/{caption.source}" for caption in record.captions),
-      [len(vocabulary.encode(caption.text)) + 1 for caption in record.captions],
-    )
-    for record in source
-  ]
-
-
-def listed(index) -> list[tuple[str, list[int]]]:
-  layouts = [index.layouts[number] for number in index.layout_of]
-  return [
-    (layout.key.decode(), index.lengths[start : start + len(layout.languages)].tolist())
-    for layout, start in zip(layouts, index.starts, strict=True)
-  ]
-
-
-def test_length_index_holds_languages_and_pieces_of_every_caption(corpus, model):
-  assert length_batches.write(corpus, model, ["train"]) == {"train": 84}
-  source = RecordSource(corpus)
-  index = length_batches.index_of(source, model)
-  assert listed(index) == by_hand(source, model)
-  assert isinstance(index.lengths, np.memmap) and index.lengths.dtype == np.uint8
-  assert len(index.layouts) == 2
-  shutil.rmtree(f"{corpus}/lengths")
-  assert listed(length_batches.index_of(source, model)) == listed(index)
-
-
-def test_a_part_of_a_split_uses_the_index_of_the_whole(corpus, model, never_small):
-  length_batches.write(corpus, model, ["train"])
-  for split in ("train[5:9]", "train[:3]+train[20:]"):
-    source = RecordSource(corpus, split)
-    assert listed(length_batches.index_of(source, model)) == by_hand(source, model)
-  part = RecordSource(corpus).subset(np.array([17, 2, 3]), "three")
-  assert listed(length_batches.index_of(part, model)) == by_hand(part, model)
-
-
-def test_length_index_of_several_splits_and_shards(tmp_path, model, never_small):
-  out = tmp_path / "splits"
-  pictures = [tiny_record(index) for index in range(NUM_PICTURES)]
-  shards = {"train": [pictures[:7], pictures[7:15]], "validation": [pictures[15:]]}
-  written = [
-    record_writer.write_split(out, split, parts, list, dataset="tiny", processes=1)
-    for split, parts in shards.items()
-  ]
-  record_writer.write_metadata(out, written, dataset="tiny")
-  length_batches.write(out, model, list(shards))
-  for split in ("train", "validation", "validation[3:]+train[5:9]", "train[0:]+validation"):
-    source = RecordSource(out, split)
-    assert listed(length_batches.index_of(source, model)) == by_hand(source, model)
-
-
-def test_length_index_is_the_same_for_any_number_of_processes(corpus, model, monkeypatch):
-  folder = folder_of(corpus, "train", model)
-  contents = []
-  for processes, chunk in ((1, 1_024), (1, 5), (2, 5)):
-    monkeypatch.setattr(length_batches, "_CHUNK", chunk)
-    monkeypatch.setattr(length_batches, "_ENCODED", chunk)
-    said = []
-    length_batches.write(corpus, model, ["train"], processes=processes, say=said.append)
-    assert said[-1] == f"train: records counted for the index: {NUM_PICTURES:,} of {NUM_PICTURES:,}"
-    contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-  assert contents[0] == contents[1] == contents[2]
-  assert sorted(contents[0]) == ["index.json", "layouts.npy", "lengths.npy"]
-
-
-def test_length_index_stores_long_captions_as_uint16(tmp_path):
-  record = records.Record(
-    "long",
-    encode(corpora.colour(0)),
-    [records.Caption("en", "a dog " * 200), records.Caption("en", "a")],
+def test_a_batch_that_needs_the_largest_length_is_known_early(indexes, monkeypatch):
+  batches = planner(indexes, 300, 1)
+  monkeypatch.setattr(length_batches, "_FIRST_PART", 10)
+  looked_at, longest = [], batches._longest
+  monkeypatch.setattr(
+    batches, "_longest", lambda positions: looked_at.append(len(positions)) or longest(positions)
   )
-  out = write_corpus(tmp_path / "long", [record])
-  model = Vocabulary(f"{out}/vocabulary.model")
-  length_batches.write(out, model, ["train"])
-  index = length_batches.index_of(RecordSource(out), model)
-  assert index.lengths.dtype == np.uint16 and listed(index) == by_hand(RecordSource(out), model)
-  assert index.lengths.max() > 255
+  counts = {LENGTHS[-1]: [], LENGTHS[-2]: []}
+  for step in range(20):
+    looked_at.clear()
+    counts[batches.length(step)].append(sum(looked_at))
+  assert max(counts[LENGTHS[-1]]) <= 300 > min(counts[LENGTHS[-1]])
+  assert set(counts[LENGTHS[-2]]) == {300}
 
 
-def test_a_large_split_without_an_index_names_the_command(corpus, model, never_small):
-  with pytest.raises(
-    UsageError,
-    match=r"has no index of lengths for 'train\[:9\]' and .*vocabulary.model, which target_lengths needs: "
-    r"make it with `xmcap data index .*corpus --vocabulary=.*vocabulary.model --splits=train`",
-  ):
-    length_batches.index_of(RecordSource(corpus, "train[:9]"), model)
-
-
-def test_length_index_depends_on_the_vocabulary(corpus, model, never_small, tmp_path):
-  length_batches.write(corpus, model, ["train"])
-  other = train_vocabulary(f"{corpus}/text.txt", str(tmp_path / "other.model"), size=420, span_words=True)
-  with pytest.raises(UsageError, match=r"index of lengths for 'train' and .*other\.model"):
-    length_batches.index_of(RecordSource(corpus), other)
-  # Two hashes that begin alike.
-  folder_of(corpus, "train", model).rename(folder_of(corpus, "train", other))
-  with pytest.raises(
-    UsageError, match="the vocabulary changed after the index was made: make it again: `xmcap"
-  ):
-    length_batches.index_of(RecordSource(corpus), other)
-
-
-def test_length_index_notices_changed_records(corpus, model):
-  length_batches.write(corpus, model, ["train"])
-  for path in corpus.glob("*.array_record-*-of-?????"):
-    path.unlink()
-  write_corpus(corpus, [tiny_record(index + 1) for index in range(NUM_PICTURES)], train_vocabulary=False)
-  with pytest.raises(UsageError, match="the records changed after the index was made"):
-    length_batches.index_of(RecordSource(corpus), model)
-  length_batches.write(corpus, model, ["train"])
-  assert listed(length_batches.index_of(RecordSource(corpus), model)) == by_hand(RecordSource(corpus), model)
-
-
-@pytest.mark.parametrize(
-  "name, change",
-  [
-    ("index.json", lambda data: data[:30]),
-    ("index.json", lambda data: b"[]"),
-    ("index.json", lambda data: b"[" * 100_000),
-    ("index.json", lambda data: data.replace(b'"layouts": [', b'"layouts": {}, "other": [')),
-    ("index.json", lambda data: data.replace(b"en/human de/human en/human", b"en/human de/human")),
-    ("index.json", lambda data: data.replace(b"de/human", b"de")),
-    ("lengths.npy", lambda data: data[:90]),
-    ("lengths.npy", lambda data: b"nothing"),
-    ("layouts.npy", lambda data: data[:-1]),
-    ("layouts.npy", lambda data: data[:-1] + b"\x09"),
-  ],
-)
-def test_damaged_length_index_is_one_line(corpus, model, name, change):
-  length_batches.write(corpus, model, ["train"])
-  path = folder_of(corpus, "train", model) / name
-  path.write_bytes(change(path.read_bytes()))
-  with pytest.raises(UsageError, match="is damaged .*: make it again: `xmcap data index") as raised:
-    length_batches.index_of(RecordSource(corpus), model)
-  assert "\n" not in str(raised.value)
-
-
-def test_failed_write_of_a_length_index_keeps_the_old_one(corpus, model, monkeypatch):
-  length_batches.write(corpus, model, ["train"])
-  folder = folder_of(corpus, "train", model)
-  before = {path.name: path.read_bytes() for path in folder.iterdir()}
-
-  def full(path, text):
-    raise files.cannot_write(path, OSError(28, "No space left on device"))
-
-  monkeypatch.setattr(files, "write_text", full)
-  with pytest.raises(XmcapError, match="cannot write .*/lengths/.*: No space left on device"):
-    length_batches.write(corpus, model, ["train"])
-  assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-  assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_write_absent_makes_only_missing_length_indexes(corpus, model):
-  length_batches.write_absent(corpus, model, ["train"])
-  about = folder_of(corpus, "train", model) / "index.json"
-  made = about.stat().st_mtime_ns
-  length_batches.write_absent(corpus, model, ["train"])
-  assert about.stat().st_mtime_ns == made
-  assert json.loads(about.read_text())["vocabulary"] == model.sha256
-
-
-def test_length_index_of_a_split_slice_is_refused(corpus, model):
-  with pytest.raises(UsageError, match=r"'train\[:3\]' is a part of a split"):
-    length_batches.write(corpus, model, ["train[:3]"])
-
-
-def test_tfds_ignores_the_folder_of_length_indexes(corpus, model):
-  length_batches.write(corpus, model, ["train"])
-  assert len(RecordSource(corpus)) == NUM_PICTURES and records.splits(corpus) == ["train"]
+def test_one_length_needs_no_index(indexes):
+  batches = LengthBatches(Drawing(0, LANGUAGES, [{}], None, 1), (), Order(0, [10**9]), 10**8, (64,))
+  assert batches.length(5) == 64 and batches.mix(3) == {64: 1.0}
+  assert batches.positions(2, np.array([0, 7])).tolist() == [2 * 10**8, 2 * 10**8 + 7]

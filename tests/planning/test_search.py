@@ -88,10 +88,16 @@ def test_plan_search_skips_coarser_meshes_that_cannot_fit(monkeypatch):
     monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "full")
   )
   plans, refused = search.search(_V4_8)
-  assert not refused and len(plans) == 5
   tried = [(variant.fsdp, variant.remat) for variant in seen if variant.model == 1]
   vit = "vit dots, t5 no"
-  assert tried == [(4, "no"), (4, vit), (2, vit), (1, vit), (1, "dots"), (1, "full")]
+  meshes = [(4, "no"), (4, vit), (2, vit), (1, vit), (1, "dots"), (1, "full")]
+  assert not refused and len(plans) == 5 + 2 and tried == [*meshes, (4, "dots"), (4, "full")]
+
+
+def test_plan_search_compares_all_policies_on_the_fastest_mesh(monkeypatch):
+  _compiler(monkeypatch, lambda variant: variant.remat != "no", lambda v: v.model + (v.remat != "full"))
+  plans, refused = search.search(_V4_8)
+  assert not refused and plans[0]["variant"]["image_remat"] == "full" and plans[0]["variant"]["model"] == 1
 
 
 def test_plan_search_does_not_split_attention_heads(monkeypatch):

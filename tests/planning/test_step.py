@@ -209,6 +209,11 @@ def test_plan_rows_by_host(planned):
     (["--topology=v4-128", "--price=nan"], "--price=nan: give the price of an hour"),
     (["--topology=v4-128", "--price=1", "--core_price=-1"], "--core_price=-1: give the price"),
     (["--search"], "--search plans a run on chips: give --topology too"),
+    (["--topology=v4-8", "--search", "--programs=x"], "--programs plans the run's own mesh"),
+    (["--topology=v4-8", "--decode", "--programs=x"], "--programs plans a training step"),
+    (["--topology=h100-8", "--programs=x"], "--programs is only for TPUs"),
+    (["--topology=v4-8", "--programs=x", "--gin.TOTAL_STEPS=@epochs()", "--gin_file=data/coco35l.gin"],
+     "--programs: the number of steps is part of the program: give --gin.TOTAL_STEPS=N"),
     ([], "give --params, or --topology"),
   ],
 )  # fmt: skip
@@ -222,7 +227,9 @@ def test_plan_of_several_slices_uses_the_network(tmp_path):
   file = tmp_path / "plan.json"
   small = [f"--gin.{binding}" for binding in _SMALL if not binding.startswith("Partitioning")]
   two_slices = ["--topology=2*v4-8", "--gin.Partitioning.fsdp=4"]
-  _plan(*small, *two_slices, f"--json={file}").succeeded("network between slices")
+  keep = f"--programs={tmp_path / 'programs'}"
+  _plan(*small, *two_slices, f"--json={file}", keep).succeeded("network between slices")
+  assert [path.name.split("-")[0] for path in (tmp_path / "programs").iterdir()] == ["jit_train_step"]
   plan = json.loads(file.read_text())
   assert plan["chips"] == 8 and plan["hosts"] == 2
   assert (plan["variant"]["data"], plan["variant"]["fsdp"]) == (2, 4)

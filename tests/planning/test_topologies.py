@@ -1,5 +1,10 @@
 """TPU slices: names, shapes, and which are offered."""
 
+import ast
+import os
+import subprocess
+import sys
+
 import pytest
 
 from xmcap import cli
@@ -101,6 +106,16 @@ def test_topologies_are_known_to_libtpu(name):
   assert len(devices) == topology.num_devices
   assert len({device.process_index for device in devices}) == topology.hosts
   assert {chips.PEAK_FLOPS[device.device_kind] for device in devices} == {topology.chip.flops}
+
+
+def test_plan_compiles_with_the_flags_of_a_tpu_vm():
+  code = "from xmcap.planning import topologies as t; t.prepare_host(); import os; print(dict(os.environ))"
+  environment = {name: value for name, value in os.environ.items() if name != "LIBTPU_INIT_ARGS"}
+  environment = ast.literal_eval(
+    subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+  )
+  assert "--xla" in environment["LIBTPU_INIT_ARGS"]  # jax's own
+  assert "JAX_FORCE_TPU_INIT" not in environment  # a run that this process starts is on no TPU VM
 
 
 @pytest.mark.parametrize("options", [[], ["--search"], ["--decode"]])

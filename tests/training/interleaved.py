@@ -13,9 +13,11 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
+from tests.training import late
 from tests.training.toy import CLASSES, HIDDEN, WIDTH, ToyObjective
 from xmcap.families.dual.model import Embeddings
 from xmcap.families.dual.objective import ContrastiveObjective, infonce_losses, sigmoid_losses
+from xmcap.training.deferred import Deferred
 from xmcap.training.sharding import Partitioning
 
 
@@ -52,6 +54,17 @@ class CaptionToy(ToyObjective):
       "y": pieces % CLASSES,
       "w": jnp.sum(batch["target_weights"], (1, 2)),
     }
+
+
+@gin.configurable
+class LateNorm:
+  """The sum of the parameters' sizes, as rows that are computed while the run trains."""
+
+  def __init__(self):
+    self._norm = jax.jit(lambda params: sum(jnp.sum(jnp.abs(leaf)) for leaf in jax.tree.leaves(params)))
+
+  def run(self, params, step):
+    yield Deferred(late.rows, ({"": float(self._norm(params))},))
 
 
 class ToyTowers(nn.Module):

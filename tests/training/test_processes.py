@@ -20,7 +20,7 @@ import pytest
 from tests.make import models, small_corpus
 from tests.make.command import xmcap, xmcap_forked
 from tests.training.hosts.test_join import free_port
-from xmcap.training.checkpoints.read import load_params
+from xmcap.training.checkpoints.read import best_step, load_params, steps_in
 
 ROOT = Path(__file__).parents[2]
 STEPS = 12
@@ -77,8 +77,12 @@ TOY = ("--gin_file=tests/training/interleaved.gin", "--allow_import", "--gin.tra
 
 
 def toy(corpus):
-  """The toy; after the last step the loss of a split."""
-  return (*TOY, "--gin.EVALUATORS=[@LossEvaluator()]", "--gin.LossEvaluator.objective=@CaptionToy()")
+  """The toy; the loss of a split, and a metric that is computed while it trains and decides which step is best."""
+  return (
+    *TOY, "--gin.EVALUATORS=[@LossEvaluator(), @LateNorm()]", "--gin.LossEvaluator.objective=@CaptionToy()",
+    "--gin.hooks.eval_every=4", "--gin.CheckpointPolicy.best_metric='cider'",
+    "--gin.CheckpointPolicy.keep=1",
+  )  # fmt: skip
 
 
 def captioner(corpus):
@@ -183,11 +187,18 @@ def test_loss_of_several_processes_equals_one(runs, count, objective):
 @pytest.mark.parametrize("count, objective", CASES)
 def test_evaluation_of_several_processes_equals_one(runs, count, objective):
   found, one = (measured(runs(number, objective), "eval/") for number in (count, 1))
-  captions = {"eval/cider", "eval/chrf/de"} if objective == "captioner" else set()
+  captions = {"eval/cider", *({"eval/chrf/de"} if objective == "captioner" else ())}
   assert {"eval/validation/loss", *captions} <= set(one)
   assert set(found) == set(one)
   for name, values in one.items():
-    np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_the_best_checkpoint_of_several_processes_is_that_of_one(runs):
+  several, one = runs(2, "toy"), runs(1, "toy")
+  assert len(measured(one, "eval/cider")["eval/cider"]) == 3
+  assert best_step(several) == best_step(one) != STEPS
+  assert steps_in(several / "checkpoints") == steps_in(one / "checkpoints") == [best_step(one), STEPS]
 
 
 @pytest.mark.full  # on the devices of one process: test_contrastive.py

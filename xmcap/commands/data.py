@@ -182,7 +182,7 @@ def _add_index(actions) -> None:
 
 
 def _index(arguments) -> None:
-  from xmcap.data import length_batches, records
+  from xmcap.data import length_index, records
   from xmcap.data.array_records import range_index
   from xmcap.data.vocabulary import Vocabulary
   from xmcap.files import addresses
@@ -198,7 +198,7 @@ def _index(arguments) -> None:
   with outputs.held(arguments.dir, arguments.prog, "DIR") if is_local else contextlib.nullcontext():
     if path:
       began = time.monotonic()
-      captions = length_batches.write(arguments.dir, Vocabulary(path), splits, **options)
+      captions = length_index.write(arguments.dir, Vocabulary(path), splits, **options)
       rate = sum(captions.values()) / (time.monotonic() - began)
       counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
       print(f"{arguments.dir}/lengths: lengths of captions, {counts} ({rate:,.0f} per second), for {path}")

@@ -65,7 +65,7 @@ def _build_drawn(preset: presets.Preset, arguments) -> None:
   """Builds a generated corpus, its vocabulary, and the index of the lengths of its captions."""
   from xmcap import languages
   from xmcap.corpora.emoji import corpus
-  from xmcap.data import length_batches
+  from xmcap.data import length_index
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
   options = {field.name for field in dataclasses.fields(preset)} & vars(arguments).keys()
@@ -80,7 +80,7 @@ def _build_drawn(preset: presets.Preset, arguments) -> None:
       text = str(out / "vocabulary_text.txt")
       trained = train_vocabulary(text, model, preset.vocabulary_size, span_words=True, languages=codes)
       base.say(f"vocabulary: {trained.size:,} tokens")
-    length_batches.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
+    length_index.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
   print(f"{out}: {preset.name} is ready")
 
 

@@ -64,7 +64,7 @@ def _build_held(arguments, trained: int) -> None:
   """Builds the corpus, and trains a vocabulary of `trained` tokens, or keeps the given one if that is 0."""
   from xmcap.corpora.folder import own
   from xmcap.corpora.folder.split_choice import SplitRule
-  from xmcap.data import length_batches, records
+  from xmcap.data import length_index, records
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.files import files
 
@@ -100,7 +100,7 @@ def _build_held(arguments, trained: int) -> None:
     )
     return
   model = Vocabulary(str(path))
-  length_batches.write_absent(
+  length_index.write_absent(
     report.out, model, list(report.splits), processes=arguments.processes, say=base.say
   )
   fewer = "; the text of train has no more" if model.size < trained else ""

@@ -34,6 +34,8 @@ def add(commands) -> None:
   base.text(command, "--price", "X", price, type=float)
   base.text(command, "--core_price", "X", "with --price: price per core-hour, of building", type=float)
   base.text(command, "--length_mix", "T:SHARE,...", mix)
+  programs = "keep the compiled steps there for a run on these chips: its MODEL_DIR/compilation_cache"
+  base.text(command, "--programs", "FOLDER", programs, type=base.address)
   plans = "write the plan, or the plans of a search, as JSON"
   base.text(command, "--json", "FILE", plans, endings=(".json",))
 
@@ -45,7 +47,7 @@ def _plan(arguments) -> None:
   topology = topologies.parse(arguments.topology) if arguments.topology else None
   if isinstance(topology, topologies.GpuNode):
     only = "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
-    base.refuse(arguments, ("search", "decode", "price", "core_price", "length_mix"), only)
+    base.refuse(arguments, ("search", "decode", "price", "core_price", "length_mix", "programs"), only)
   topologies.prepare_host()
   if topology is not None:
     measure.use_xla_flags(
@@ -72,6 +74,11 @@ def _plan(arguments) -> None:
     if arguments.json:
       outputs.keep_apart({"--json": arguments.json}, {"--gin_file": arguments.gin_file})
       stack.enter_context(outputs.held(arguments.json, arguments.prog, "--json", folder=False))
+    if arguments.programs:
+      from xmcap.planning import programs
+
+      stack.enter_context(outputs.held(arguments.programs, arguments.prog, "--programs", bucket=True))
+      stack.enter_context(programs.kept(arguments.programs, base.say))
     with base.saying(f"{activity} for {topology.description}"):
       documents = plan(arguments, topology)
     if arguments.json:
@@ -84,14 +91,16 @@ def _check_options(arguments) -> None:
   if not arguments.gin_file:
     raise UsageError(f"xmcap plan needs gin files, such as {_EXAMPLE}")
   if not arguments.topology:
-    options = ("search", "decode", "price", "core_price", "length_mix", "xla_flags", "json")
+    options = ("search", "decode", "price", "core_price", "length_mix", "xla_flags", "programs", "json")
     base.refuse(arguments, options, "plans a run on chips: give --topology too, such as v4-128")
     if not (arguments.params or arguments.explain):
       raise UsageError(f"xmcap plan: give --params, or --topology, such as {_EXAMPLE}")
   if arguments.search:
-    base.refuse(arguments, ("decode", "length_mix"), "plans the run's own mesh: give it without --search")
+    base.refuse(
+      arguments, ("decode", "length_mix", "programs"), "plans the run's own mesh: give it without --search"
+    )
   if arguments.decode:
-    base.refuse(arguments, ("length_mix",), "plans a training step: give it without --decode")
+    base.refuse(arguments, ("length_mix", "programs"), "plans a training step: give it without --decode")
   if not arguments.search:
     base.refuse(arguments, ("captions_per_image",), "goes with --search")
   if arguments.price is None or arguments.search:

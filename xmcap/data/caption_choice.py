@@ -57,13 +57,13 @@ class LanguageLayout:
     self._absent = len(weights)
 
   def take(
-    self, ranks: np.ndarray, starts: np.ndarray, phases: np.ndarray, passes: np.ndarray, count: int
+    self, ranks: np.ndarray, turns: np.ndarray, phases: np.ndarray, passes: np.ndarray, count: int
   ) -> tuple[np.ndarray, np.ndarray]:
     """Takes the captions of N images with this layout in one pass over them.
 
     Args:
       ranks: float64 [N, L], in (0, 1): the languages of an image are put in the order of these.
-      starts: uint64 [N, L], any numbers: which caption of each language is the first.
+      turns: uint64 [N, 1], `draws.states`, of which a column says which caption of a language is the first.
       phases: float64 [N], in (0, 1): where the sequence of the draws by weight begins.
       passes: int64 [N], the number of earlier passes over the images.
       count: K, captions per image.
@@ -73,14 +73,18 @@ class LanguageLayout:
     """
     if not self._present.size:
       return np.full((len(passes), count), self._absent), np.zeros((len(passes), count), np.int64)
-    ranks, starts = ranks[:, self._present], starts[:, self._present]
+    if len(self._present) < self._absent:
+      ranks = ranks[:, self._present]
     of_caption = self._weights / self._counts
     if np.ptp(of_caption) <= 1e-9 * of_caption.max():
-      rows, turns = self._in_turn(ranks, passes, count)
+      rows, later = self._in_turn(ranks, passes, count)
     else:
-      rows, turns = self._by_weight(ranks, (phases + passes * _GOLDEN) % 1, count)
-    first = np.take_along_axis(starts, rows, axis=1) % self._counts[rows].astype(np.uint64)
-    return self._present[rows], self._places[rows, (first.astype(np.int64) + turns) % self._counts[rows]]
+      rows, later = self._by_weight(ranks, (phases + passes * _GOLDEN) % 1, count)
+    columns = self._present[rows]
+    if self._places.shape[1] == 1:
+      return columns, self._places[rows, 0]
+    first = draws.columns_of(turns, columns) % self._counts[rows].astype(np.uint64)
+    return columns, self._places[rows, (first.astype(np.int64) + later) % self._counts[rows]]
 
   def _in_turn(self, ranks: np.ndarray, passes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns (rows of the languages, turns in them), int64 [N, K], if all captions are equally likely.
@@ -198,13 +202,11 @@ class Drawing:
   def at(self, images: Places) -> Drawn:
     """Draws for N images, in the passes over them that `images` say."""
     ranks = draws.uniform(self.seed, "language", images.indices, len(self.languages))
-    starts = draws.bits(self.seed, "turn", images.indices, len(self.languages))
+    turns = draws.states(self.seed, "turn", images.indices)
     phases = draws.uniform(self.seed, "phase", images.indices, 1)[:, 0]
 
     def captions(rows: np.ndarray | slice, layout: LanguageLayout) -> tuple[np.ndarray, np.ndarray]:
-      return layout.take(
-        ranks[rows], starts[rows], phases[rows], images.epochs[rows], self.captions_per_image
-      )
+      return layout.take(ranks[rows], turns[rows], phases[rows], images.epochs[rows], self.captions_per_image)
 
     return captions
 

@@ -36,10 +36,19 @@ def bits(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarr
 
   `purpose` separates different draws at the same position. `positions` is int64 [N], at least 0.
   """
+  return columns_of(states(seed, purpose, positions), np.arange(count)[None, :])
+
+
+def states(seed: int, purpose: str, positions: np.ndarray) -> np.ndarray:
+  """Returns uint64 [N, 1], from which `columns_of` gives single columns of `bits`; arguments as for that."""
   state = np.array([[seed & (2**64 - 1)]], np.uint64)
   state = _fold(state, np.array([[zlib.crc32(purpose.encode())]], np.uint64))
-  state = _fold(state, np.asarray(positions, np.int64)[:, None])
-  return _fold(state, np.arange(count, dtype=np.uint64)[None, :])
+  return _fold(state, np.asarray(positions, np.int64)[:, None])
+
+
+def columns_of(states: np.ndarray, columns: np.ndarray) -> np.ndarray:
+  """Returns uint64 [N, K]: the random numbers in columns of `bits`, int64 [N, K]."""
+  return _fold(states, columns)
 
 
 def uniform(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:

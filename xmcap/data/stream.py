@@ -9,7 +9,8 @@ redistributes the positions of a few batches among those batches, which depends 
   order.py           the image at a position, of one corpus or of several by rates
   mixture.py         the records of all corpora, and what is drawn from each
   caption_choice.py  draws the captions of an image
-  length_batches.py  from the lengths of all captions: the target length of a batch, and its images if grouped by it
+  length_index.py    the lengths of all captions
+  length_batches.py  from them: the target length of a batch, and its images if grouped by it
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ import gin
 import numpy as np
 
 from xmcap import languages as languages_lib
-from xmcap.data import length_batches as lengths
+from xmcap.data import length_index as lengths
 from xmcap.data.batch_maker import BatchRows
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.image_stream import Batch, ImageStream, Read
@@ -242,7 +243,7 @@ class CaptionStream(ImageStream):
     return self.bucket_window
 
   def _part(self, read: Read, steps: range, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
-    length = max(self._length_batches.batch(step).length for step in steps)
+    length = max(map(self._length_batches.length, steps))
     rows = read(inputs, positions, self._counted(positions), self.order.at(positions), length)
     columns = rows.fields["columns"]
     prompts = self._prompts[columns]
@@ -255,11 +256,11 @@ class CaptionStream(ImageStream):
     return rows._replace(fields={"prompt_tokens": prompts, **fields})
 
   def _own(self, step: int, batch: Batch) -> Batch:
-    length = self._length_batches.batch(step).length
+    length = self._length_batches.length(step)
     return {**batch, **{name: batch[name][..., :length] for name in ("target_tokens", "target_weights")}}
 
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
-    return self._length_batches.batch(step).positions[positions - step * self.num_images]
+    return self._length_batches.positions(step, positions - step * self.num_images)
 
 
 @gin.configurable

@@ -19,11 +19,10 @@ import os
 import pickle
 import queue
 import signal
-import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent import futures
 from multiprocessing import reduction, util
 from typing import Any, Generic, TypeVar
@@ -53,9 +52,6 @@ MARGIN = 1.2
 
 _BATCHES = 16  # limit in batches of the run: for small images they take less than a second
 _CONFIGURED = (range_cache.RecordCache, object_store.ObjectStore)  # by gin, and used where records are read
-# A library that multiplies matrices starts a thread per core in every process, for nothing.
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_starting = threading.Lock()
 
 
 def cores_for(images: float) -> int:
@@ -126,7 +122,7 @@ class Decoders:
       self._end = util.Finalize(self, _end, (workers,), exitpriority=0)
       try:
         begun = []
-        with _starting, _lean():
+        with processes.lean():
           for _ in range(self.count):
             pixels = [_Pixels(size) for _ in range(lanes)]  # the kernel gives memory only where it is used
             advice = f"use fewer processes ({self._stream}.workers is {self.count})"
@@ -170,22 +166,6 @@ class Decoders:
 
 
 _SPAWN = multiprocessing.get_context("spawn")
-
-
-@contextlib.contextmanager
-def _lean() -> Iterator[None]:
-  """Makes processes that start now neither run the caller's program, as multiprocessing does, nor start threads."""
-  main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in _ONE_THREAD}
-  # A script or notebook may have no `if __name__ == "__main__"`, and a command would import more than is needed.
-  sys.modules["__main__"] = types.ModuleType("__main__")
-  os.environ.update({name: "1" for name, value in before.items() if value is None})
-  try:
-    yield
-  finally:
-    sys.modules["__main__"] = main
-    for name, value in before.items():
-      if value is None:
-        del os.environ[name]
 
 
 def _end(workers: list[processes.Worker]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from xmcap.errors import XmcapError
 from xmcap.training import sharding
 from xmcap.training.checkpoints.train_state import TrainState
+from xmcap.training.deferred import at_once
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.state import StatePlan
@@ -101,7 +102,7 @@ def evaluate(evaluator: Any, params: Any, plan: StatePlan, images: int) -> tuple
   groups = sharding.axis_size(plan.mesh, sharding.BATCH_AXES)
   small = evaluator.small(-(-images // groups) * groups)
   with sharding.use(plan.mesh, plan.rules):
-    rows = list(small.run(params, 0))
+    rows = list(at_once(small.run(params, 0)))
   if not rows:
     raise XmcapError("it measured nothing: check its split")
   for language, name, value in rows:

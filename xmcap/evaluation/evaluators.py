@@ -1,8 +1,9 @@
 """Evaluators: small classes with a constructor and `run()`, used during training and after it.
 
-`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all languages. An
-evaluator that decodes may have `samples`, images with captions from the last `run` (see `samples.of_predictions`). If
-it has `small(pictures)`, which returns an evaluator of a few images, `xmcap train --dry_run` runs that.
+`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all languages. In place of
+rows that need no device it may yield a `Deferred`, which a run computes while it trains. An evaluator that decodes may
+have `samples`, images with captions from the last `run` (see `samples.of_predictions`). If it has `small(pictures)`,
+which returns an evaluator of a few images, `xmcap train --dry_run` runs that.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from jax.experimental import multihost_utils
 
 from xmcap.data import images, records
 from xmcap.errors import UsageError
-from xmcap.evaluation import samples, yardstick
+from xmcap.evaluation import caption_scores, samples, yardstick
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
@@ -36,10 +37,9 @@ from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.score import score_captions
 from xmcap.scoring.tables import score_table
+from xmcap.training.deferred import Deferred, Row
 
 __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
-
-Row = tuple[str, str, float]
 
 _DECODED = "decoded.jsonl"
 
@@ -164,20 +164,22 @@ class CaptionEvaluator:
     evaluator.references = references_lib.References(dict(itertools.islice(few.items(), pictures)))
     return evaluator
 
-  def run(self, params: Any, step: int | None) -> Iterator[Row]:
-    """Yields (language, metric, score), and the language `mean`."""
+  def run(self, params: Any, step: int | None) -> Iterator[Row | Deferred]:
+    """Yields (language, metric, score), and the language `mean`; deferred, unless tables are written."""
     predictions, stabilizers = self._predict(params)
     if step is not None and jax.process_index() == 0:
       self.samples = samples.of_predictions(predictions, self.references, self.languages, self._pixels)
-    # All processes score; process 0 writes.
-    if self.out_dir and jax.process_index() == 0:
-      table = self._write(predictions, stabilizers)
+    if self.out_dir:
+      # All processes score, so that none waits for another; process 0 writes.
+      is_first = jax.process_index() == 0
+      table = (
+        self._write(predictions, stabilizers)
+        if is_first
+        else score_captions(self.references, predictions, self.options).table
+      )
+      yield from caption_scores.rows(table, self.prefix)
     else:
-      table = score_captions(self.references, predictions, self.options).table
-    means = table.means.get("36") or list(table.means.values())[-1]
-    for language, row in {**table.rows, "mean": means}.items():
-      for name in table.metrics:
-        yield language, f"{self.prefix}{name}", row[name]
+      yield Deferred(caption_scores.score, (self.references, predictions, self.options, self.prefix))
     if stabilizers and (marks := self.predictor.generator.marks):
       yield from marks.rows(stabilizers, self.prefix)
 

@@ -29,6 +29,7 @@ from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, parts
 from xmcap.training.checkpoints import kept_config, read, start, versions
 from xmcap.training.checkpoints.weights import PARAMS
+from xmcap.training.deferred import at_once
 from xmcap.training.reporting import metrics_file
 
 CONFIG = kept_config.NEWEST
@@ -274,7 +275,7 @@ def evaluate(
       predictor = getattr(evaluator, "predictor", None) if first else None
       if predictor is not None and predictor.prompt_tags is None and "tags" in model.parts:
         _warn(model_json.without_tags("set Predictor.prompt_tags"))
-      for language, name, value in evaluator.run(params, step):
+      for language, name, value in at_once(evaluator.run(params, step)):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
       if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):

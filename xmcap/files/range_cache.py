@@ -41,8 +41,9 @@ class RecordCache:
   Attributes:
     directory: its folder; by default `xmcap/records` in XDG_CACHE_HOME or `~/.cache`. All processes of a host must use
       the same one.
-    bytes: the largest size on disk, without the write-ahead log (some 4 MB); 0 turns the cache off. None: as much as
-      the corpora need of which this process has spoken (`expect`), if a tenth of the disk stays free, or 8 GiB.
+    bytes: the largest size on disk, without the write-ahead log (some 4 MB) and the indexes, 16 bytes a record; 0
+      turns the cache off. None: as much as the corpora need of which this process has spoken (`expect`), if a tenth of
+      the disk stays free, or 8 GiB.
   """
 
   directory: str = ""
@@ -52,9 +53,16 @@ class RecordCache:
     if self.bytes is not None and self.bytes < 0:
       raise UsageError(f"RecordCache.bytes={self.bytes}: give a size of at least 0")
 
+  def folder(self) -> pathlib.Path | None:
+    """Returns its folder, which need not exist; None if the cache is off."""
+    if self.bytes == 0:
+      return None
+    return pathlib.Path(os.path.abspath(self.directory or files.cache_folder("records")))
+
   def open(self) -> "RangeCache | None":
     """Returns the cache, one per process; XmcapError if its folder cannot be made."""
-    return None if self.bytes == 0 else _opened(self._folder, self.bytes)
+    folder = self.folder()
+    return _opened(folder, self.bytes) if folder else None
 
   def describe(self) -> str:
     """What is cached, for the first lines of a run; "" if nothing is."""
@@ -65,10 +73,6 @@ class RecordCache:
     return (
       f"records from the bucket are cached in {cache.directory}: up to {cache.size / 1e9:,.1f} GB, {fits}"
     )
-
-  @property
-  def _folder(self) -> str:
-    return os.path.abspath(self.directory or files.cache_folder("records"))
 
 
 _expected: dict[str, int] = {}
@@ -163,13 +167,13 @@ class RangeCache:
 
 
 @functools.cache
-def _opened(directory: str, size: int | None) -> RangeCache:
+def _opened(directory: pathlib.Path, size: int | None) -> RangeCache:
   return RangeCache(directory, _fitting(directory) if size is None else size)
 
 
-def _fitting(directory: str) -> int:
+def _fitting(directory: pathlib.Path) -> int:
   """The bytes of a cache for the corpora that will be read; never fewer than it has, which may be another process's."""
-  folder = next(path for path in (pathlib.Path(directory), *pathlib.Path(directory).parents) if path.exists())
+  folder = next(path for path in (directory, *directory.parents) if path.exists())
   disk, has = shutil.disk_usage(folder), sum(path.stat().st_size for path in folder.glob("ranges.sqlite*"))
   needed, room = sum(_expected.values()), has + disk.free - int(_MARGIN * disk.total)
   return max(needed if needed <= room else 0, _LEAST, has)

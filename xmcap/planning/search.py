@@ -18,7 +18,8 @@ _WAYS_TO_FIT = tuple(
     ("full", "full", 2), ("full", "full", 4), ("full", "full", 8),
   )
 )  # fmt: skip
-"""Each takes more time and less memory than the one before."""
+"""Each recomputes more and takes less memory than the one before."""
+_POLICIES = sum(way["microbatches"] == 1 for way in _WAYS_TO_FIT)
 _GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 
 
@@ -27,8 +28,8 @@ def search(
 ) -> tuple[list[dict[str, Any]], list[DoesNotFit]]:
   """Plans the run that is configured in gin on every sensible mesh.
 
-  On each mesh it takes the first of `_WAYS_TO_FIT` that fits. Layers are scanned, which compiles many times faster.
-  `captions_per_image` are further values to try on the fastest mesh.
+  On each mesh it takes the first of `_WAYS_TO_FIT` that fits; on the fastest, the other policies of rematerialisation
+  too. Layers are scanned, which compiles many times faster. `captions_per_image` are further values to try there.
 
   Returns:
     The plans that fit, fastest first, and the meshes on which nothing fits.
@@ -36,10 +37,10 @@ def search(
   plans: list[dict[str, Any]] = []
   refused: list[DoesNotFit] = []
 
-  def attempt(changes: dict[str, Any], first: int = 0) -> int:
-    """Tries `_WAYS_TO_FIT` from number `first` on; returns the number of the last one that was compiled."""
+  def attempt(changes: dict[str, Any], first: int = 0, end: int | None = None) -> int:
+    """Tries `_WAYS_TO_FIT[first:end]` up to one that fits; returns the number of the last one that was compiled."""
     compiled, does_not_fit = first, None
-    for number, way in enumerate(_WAYS_TO_FIT[first:], first):
+    for number, way in enumerate(_WAYS_TO_FIT[first:end], first):
       tried = {**changes, **way}
       words = ", ".join(f"{name} {value}" for name, value in tried.items())
       try:
@@ -67,8 +68,12 @@ def search(
     easiest[mesh["model"]] = attempt(mesh, easiest.get(mesh["model"], 0))
   if plans:
     best = min(plans, key=_rank)["variant"]
+    fastest = {axis: best[axis] for axis in sharding.MESH_AXES}
+    way = next(number for number, way in enumerate(_WAYS_TO_FIT) if way.items() <= best.items())
+    for number in range(way + 1, _POLICIES):
+      attempt(fastest, number, number + 1)
     for captions in captions_per_image:
-      attempt({**{axis: best[axis] for axis in sharding.MESH_AXES}, "captions_per_image": captions})
+      attempt({**fastest, "captions_per_image": captions})
   return sorted(plans, key=_rank), refused
 
 

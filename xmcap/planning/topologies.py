@@ -56,6 +56,7 @@ CHIPS = {
 # Chips of a host are arranged 2 x 2; the eight of the flat slice 2 x 4 are one host.
 _HOST, _FLAT_HOST = (2, 2, 1), (2, 4, 1)
 _FLAT_SHAPES = ((1, 1), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
+_AS_ON_A_TPU_VM = "JAX_FORCE_TPU_INIT"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,6 +227,11 @@ def prepare_host() -> None:
     os.environ.setdefault(name, value)
   os.environ["JAX_PLATFORMS"] = "cpu"
   quiet.guard()
+  # jax gives libtpu more flags on a TPU VM, which are part of a program.
+  os.environ[_AS_ON_A_TPU_VM] = "1"
+  import jax  # noqa: F401
+
+  del os.environ[_AS_ON_A_TPU_VM]
 
 
 def _chip(kind: str) -> ChipKind | None:

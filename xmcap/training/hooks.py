@@ -1,6 +1,5 @@
 """Hooks that run between training steps: log, warn, save, evaluate, profile."""
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +11,10 @@ from absl import logging
 from jax.experimental import multihost_utils
 
 from xmcap.data.workers import MARGIN
-from xmcap.errors import RestartError, UsageError, XmcapError, one_line
+from xmcap.errors import UsageError, XmcapError
 from xmcap.files.ramp import PUBLISHED
 from xmcap.files.range_cache import RecordCache
-from xmcap.training.hosts import join as hosts
-from xmcap.training.hosts import watch
-from xmcap.training.hosts.stopping import EvaluationStopped
+from xmcap.training.evaluate import Evaluate
 from xmcap.training.profiler import Profile, Profiler
 from xmcap.training.run import Hook, Run
 
@@ -36,7 +33,7 @@ def hooks(
   Args:
     log_every: steps between two lines of progress. Metrics are fetched from the device only then.
     skip_limit: the run stops after this many non-finite steps in a row.
-    evaluators: each has `run(params, step)`, which yields rows (language, name, value).
+    evaluators: each has `run(params, step)`, which yields rows (language, name, value), or `Deferred`.
     eval_every: steps between two evaluations; 0: only at the end.
     profiler: which steps to trace; None: as configured in gin.
     more: hooks of your own, called last.
@@ -44,7 +41,7 @@ def hooks(
   if log_every < 1 or eval_every < 0:
     raise UsageError("hooks: log_every must be at least 1, and eval_every at least 0")
   report = Report(log_every, skip_limit)
-  evaluate = Evaluate(report, evaluators, eval_every)
+  evaluate = Evaluate(report.now, evaluators, eval_every)
   profile = Profile(profiler or Profiler(), log_every)
   return [report, Starving(), Save(report, evaluate), evaluate, profile, *more]
 
@@ -79,7 +76,7 @@ class Report(Hook):
 class Save(Hook):
   """Writes checkpoints according to the `CheckpointPolicy`, and before an evaluation, which may then fail safely."""
 
-  def __init__(self, report: Report, evaluate: "Evaluate"):
+  def __init__(self, report: Report, evaluate: Evaluate):
     self.report = report
     self.evaluate = evaluate
 
@@ -97,6 +94,7 @@ class Save(Hook):
     due = run.is_last or self.policy.due(run.step) or (evaluated and self.policy.best_metric is not None)
     if due or (run.every(self.report.every) and self._late()):
       self.report.now(run)
+      self.evaluate.settle(run)  # no newer checkpoint than one whose results are awaited
       began = time.monotonic()
       run.checkpoints.save(run.step, run.state, pending=evaluated)
       run.saved = run.step
@@ -163,78 +161,4 @@ class Starving(Hook):
     return (
       f"for that, the bucket of all hosts gives {requests:,.0f} reads and {images * stream.record_bytes / 1e6:,.0f} MB "
       f"a second, less what is cached{advice if requests > PUBLISHED else ''}"
-    )
-
-
-@dataclasses.dataclass
-class Evaluate(Hook):
-  """Runs the evaluators, and stores their results beside the checkpoint of the same step, if there is one."""
-
-  report: Report
-  evaluators: Sequence[Any]
-  every: int
-
-  def due(self, run: Run) -> bool:
-    """Whether the evaluators run after this step."""
-    return bool(self.evaluators) and run.every(self.every)
-
-  def begin(self, run: Run) -> None:
-    """Evaluates the checkpoint that a run resumes from, if the run ended before it could."""
-    if run.step > 0 and run.saved == run.step and self.due(run) and not run.checkpoints.evaluated(run.step):
-      self._evaluate(run)
-
-  def __call__(self, run: Run) -> None:
-    if self.due(run):
-      self.report.now(run)
-      self._evaluate(run)
-
-  def _evaluate(self, run: Run) -> None:
-    began = time.monotonic()
-    rows = []
-    for evaluator in self.evaluators:
-      try:
-        with watch.during("evaluation", f"evaluation at step {run.step}"):
-          rows += evaluator.run(run.state.weights, run.step)
-      except EvaluationStopped:
-        run.evaluation_stopped = True  # `begin` repeats the evaluation at the next start
-        run.progress.beside("evaluating", time.monotonic() - began)
-        return
-      except RestartError:
-        raise
-      except Exception as error:
-        raise self._failure(run, evaluator, error) from error
-    seconds = time.monotonic() - began
-    run.progress.beside("evaluating", seconds)
-    began = time.monotonic()
-    means = run.progress.evaluation(run.step, rows, seconds)
-    run.metrics.update(means)
-    self._show_samples(run)
-    if run.saved == run.step:
-      run.checkpoints.note_evaluation(run.step, means)
-    run.progress.beside("evaluating", time.monotonic() - began)
-
-  def _show_samples(self, run: Run) -> None:
-    """Writes the images and captions of evaluators that have `samples`."""
-    for number, evaluator in enumerate(self.evaluators):
-      if samples := getattr(evaluator, "samples", None):
-        name = getattr(evaluator, "prefix", "").rstrip("/") or f"evaluator_{number}"
-        texts = {f"captions/{name}/{place}": text for place, text in samples["texts"].items()}
-        run.progress.show(run.step, texts, {f"captions/{name}": samples["images"]})
-
-  def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
-    """Saves what can be saved, and returns the error that ends the run in place of an evaluator's error."""
-    if lost := hosts.as_lost(error):
-      return lost
-    if not isinstance(error, XmcapError):
-      logging.error("an evaluator's error", exc_info=error)
-    if jax.process_count() == 1:
-      # With several processes the others would have to write their shares, and they may not have failed.
-      run.checkpoints.save(run.step, run.state)
-      run.saved = run.step
-    run.checkpoints.wait()
-    kept = f"checkpoint {run.saved} is saved" if run.saved else "no checkpoint was due yet"
-    kind = UsageError if isinstance(error, UsageError) else XmcapError
-    return kind(
-      f"step {run.step}: {type(evaluator).__name__} failed ({one_line(error)}); {kept}: fix it, or remove it"
-      " from hooks.evaluators, and start again"
     )

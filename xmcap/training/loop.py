@@ -178,7 +178,7 @@ def train(
     goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():
-      with _saved_if_it_must_restart(run):
+      with _saved_if_it_must_restart(run, hooks):
         batch = feed.next(run.step + 1)
       with progress.step(batch, feed.seconds_waited), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, batch)
@@ -194,6 +194,8 @@ def train(
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
     progress.beside("saving", time.monotonic() - began)
+    for hook in hooks:
+      hook.finish(run)
     run.finished = run.is_last and not run.evaluation_stopped
     if run.finished:
       device_faults.forget()
@@ -212,7 +214,7 @@ def train(
 
 
 @contextlib.contextmanager
-def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
+def _saved_if_it_must_restart(run: Run, hooks: Sequence[Hook]) -> Iterator[None]:
   """Saves the state before a RestartError, such as of a bucket that does not answer, ends the run.
 
   Only if there is one process: the others may be in a step, and do not save.
@@ -224,6 +226,8 @@ def _saved_if_it_must_restart(run: Run) -> Iterator[None]:
       try:
         run.checkpoints.save(run.step, run.state)
         run.checkpoints.wait()
+        for hook in hooks:
+          hook.finish(run)
       except Exception as failure:  # where the checkpoints go may not answer either
-        run.say(f"step {run.step} was not saved: {one_line(failure)}")
+        run.say(f"step {run.step} was not saved as a whole: {one_line(failure)}")
     raise

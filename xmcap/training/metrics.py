@@ -12,7 +12,7 @@ from xmcap.errors import one_line
 from xmcap.training import compilation_cache
 from xmcap.training.hosts import watch
 from xmcap.training.reporting.goodput import Goodput
-from xmcap.training.reporting.metrics_file import COMPILE_SECONDS
+from xmcap.training.reporting.metrics_file import COMPILE_SECONDS, EVAL
 from xmcap.training.reporting.writers import AllWriters
 
 Batch = Mapping[str, jax.Array]
@@ -278,20 +278,19 @@ class TrainingProgress:
       parts.append(f"accuracy {train['accuracy']:.3f}")
     return "  ".join(parts)
 
-  def evaluation(self, step: int, rows: Sequence[tuple[str, str, float]], seconds: float) -> dict[str, float]:
-    """Prints and writes rows (language, name, value), and returns one value per name.
-
-    The value is that of the language "" or `mean` if there is one, else the mean over languages.
-    """
+  def evaluation(self, step: int, rows: Sequence[tuple[str, str, float]], seconds: float) -> None:
+    """Prints and writes rows (language, name, value) of this step or an earlier one."""
     summary = summarise(rows)
     self._say(
       f"step {step}/{self._total_steps}  evaluation in {_duration(seconds)}: "
       + "  ".join(f"{name} {value:.4f}" for name, value in summary.items())
     )
-    scalars = {f"eval/{name}": value for name, value in summary.items()}
-    scalars.update({f"eval/{name}/{language}": value for language, name, value in rows if language})
-    self._write(step, scalars)
-    return summary
+    scalars = {f"{EVAL}{name}": value for name, value in summary.items()}
+    scalars.update({f"{EVAL}{name}/{language}": value for language, name, value in rows if language})
+    if step == self._step:
+      self._write(step, scalars)
+    else:  # the shares of goodput belong to this step
+      self._writer.scalars(step, scalars)
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, np.ndarray]) -> None:
     """Writes Markdown and images, uint8 [N, H, W, 3], by name, to the writers that can show them."""
@@ -316,7 +315,7 @@ def _is_latest(name: str) -> bool:
 
 
 def summarise(rows: Sequence[tuple[str, str, float]]) -> dict[str, float]:
-  """One value for each metric name of an evaluator's rows; see `Progress.evaluation`."""
+  """One value for each metric name of an evaluator's rows: that of the language "" or `mean`, else the mean of all."""
   by_name: dict[str, dict[str, float]] = {}
   for language, name, value in rows:
     by_name.setdefault(name, {})[language] = float(value)

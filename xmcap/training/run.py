@@ -75,5 +75,8 @@ class Hook:
   def __call__(self, run: Run) -> None:
     """Called after each step."""
 
+  def finish(self, run: Run) -> None:
+    """Called when the run has done its last step or is stopped, after its state is saved; not after an error."""
+
   def end(self) -> None:
     """Called when the run ends, whatever ends it."""

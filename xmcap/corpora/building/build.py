@@ -26,7 +26,7 @@ from xmcap.corpora.building import duplicates, file_names
 from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
-from xmcap.data import length_batches, record_writer, records
+from xmcap.data import length_index, record_writer, records
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files, plans
@@ -178,7 +178,7 @@ def build(
 
   about, existed = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
-    length_batches.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
+    length_index.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
   others = {

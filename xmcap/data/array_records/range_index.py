@@ -12,6 +12,7 @@ The index of the file NAME is NAME.index, little-endian:
 """
 
 import dataclasses
+import mmap
 import os
 import pathlib
 import struct
@@ -73,14 +74,16 @@ class RangeIndex:
     return cls(size, google_crc32c.value(end), rows)
 
   @classmethod
-  def from_bytes(cls, data: bytes) -> Self:
-    """Returns the index in a file; ValueError if it is damaged."""
-    if len(data) < _HEAD.size + _SUM.size or data[-_SUM.size :] != _sum(data[: -_SUM.size]):
+  def from_bytes(cls, data: bytes | mmap.mmap, *, is_verified: bool = False) -> Self:
+    """Returns the index in a file; ValueError if it is damaged. One that was verified before is not read as a whole."""
+    if not is_verified and version_of(data)[-_SUM.size :] != _sum(data[: -_SUM.size]):
       raise ValueError("its checksum does not match")
     kind, size, records, end_crc32c = _HEAD.unpack_from(data)
     if kind != _KIND or len(data) != _HEAD.size + records * _ROW.itemsize + _SUM.size:
       raise ValueError("it is no index of records")
     rows = np.frombuffer(data, _ROW, records, _HEAD.size)
+    if is_verified:
+      return cls(size, end_crc32c, rows)
     offsets, lengths = rows["offset"], rows["length"].astype(np.int64)
     if size < _BLOCK or (offsets < 0).any() or (offsets > size - lengths).any():
       raise ValueError("it names bytes outside its file")
@@ -112,6 +115,13 @@ class RangeIndex:
     if google_crc32c.value(content) != self.rows[position]["crc32c"]:
       raise ValueError("its checksum is not that of the index")
     return content
+
+
+def version_of(data: bytes | mmap.mmap) -> bytes:
+  """Returns head and checksum of an index, which tell it from others; ValueError if it is too short."""
+  if len(data) < _HEAD.size + _SUM.size:
+    raise ValueError("its checksum does not match")
+  return data[: _HEAD.size] + data[-_SUM.size :]
 
 
 class NoRangesError(XmcapError):

@@ -7,13 +7,12 @@ cache, is verified with its checksum in the index.
 
 import collections
 import contextlib
-import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from xmcap.data.array_records import local
+from xmcap.data.array_records import index_cache, local
 from xmcap.data.array_records.range_index import SUFFIX, RangeIndex
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import range_cache
@@ -31,8 +30,8 @@ _LONGEST = 4 << 20  # bytes of a request
 class RemoteRecordFiles:
   """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`.
 
-  `records` and `size`, in bytes, are those of the corpus. A process keeps the indexes of the files that it has read, 16
-  bytes a record.
+  `records` and `size`, in bytes, are those of the corpus. The indexes of the files that were read are in the host's
+  cache; see index_cache.py.
   """
 
   def __init__(self, files: Sequence[str], directory: str, records: int, size: int):
@@ -40,7 +39,7 @@ class RemoteRecordFiles:
     self._directory = directory
     self._sizes = records, size
     range_cache.expect(directory, records, size)
-    self._opened: dict[int, tuple[RangeIndex, str]] = {}  # file -> its index, and the hash of that
+    self._opened: dict[int, index_cache.CachedIndex] = {}
     self._lock = threading.Lock()
 
   def __reduce__(self):
@@ -98,10 +97,20 @@ class RemoteRecordFiles:
       yield place[0], records[place]
 
   def _place(self, file: int, position: int, cache: range_cache.RangeCache | None) -> "_Record":
-    index, version = self._opened[file]
+    index = self._index(file)
     if position >= len(index.rows):
       raise self._stale(file, f"it has {len(index.rows):,} records")
-    return _Record(self._files[file], index, version, position, cache)
+    return _Record(self._files[file], index, self._opened[file].version, position, cache)
+
+  def _index(self, file: int) -> RangeIndex:
+    cached = self._opened[file]
+    try:
+      return cached.open()
+    except (OSError, ValueError):  # the cache was cleared, or a newer run has another index
+      self._open({file}, again=True)
+      if self._opened[file].version != cached.version:
+        raise self._stale(file, "the index is another than at the start") from None
+      return self._opened[file].open()
 
   def _record(self, file: int, reading: "_Record") -> bytes:
     try:
@@ -109,32 +118,37 @@ class RemoteRecordFiles:
     except FileNotFoundError:
       raise self._missing(file) from None
     except (ValueError, ShortObjectError):
+      index_cache.forget(self._opened[file])
       raise XmcapError(
         f"{self._files[file]}: record {reading.position:,} is damaged, or another than when the file was indexed: "
         f"copy the file and its index again, or build {self._directory} again"
       ) from None
 
-  def _open(self, files: set[int]) -> None:
-    """Reads the indexes of files that are not open yet, and compares the ends of the files, concurrently."""
+  def _open(self, files: set[int], again: bool = False) -> None:
+    """Opens the indexes of files that are not open yet; compares the ends of files whose index is new to this host."""
     with self._lock:
-      absent = sorted(files - self._opened.keys())
-      reads = {file: Read(self._files[file] + SUFFIX) for file in absent}
-      opened, ends = {}, {}
-      for file, read in reads.items():
+      absent = sorted(files if again else files - self._opened.keys())
+      openings = {file: index_cache.Opening(self._files[file]) for file in absent}
+      opened, new = {}, {}
+      for file, opening in openings.items():
         try:
-          index, version = opened[file] = _checked(read, _parsed)
+          if kept := opening.kept():
+            opened[file] = kept
+            continue
+          index = _checked(opening.read, RangeIndex.from_bytes)
         except FileNotFoundError:
           raise without_index(self._files[file], self._directory) from None
         except ValueError as error:
           raise self._stale(file, one_line(error)) from None
-        ends[file] = Read(self._files[file], *index.end)
-      for file, end in ends.items():
+        new[file] = index, Read(self._files[file], *index.end)
+      for file, (index, end) in new.items():
         try:
-          _checked(end, opened[file][0].check_end)
+          _checked(end, index.check_end)
         except FileNotFoundError:
           raise self._missing(file) from None
         except (ValueError, ShortObjectError):
           raise self._stale(file, "the file is another") from None
+        opened[file] = openings[file].keep(index)
       self._opened |= opened
 
   def _missing(self, file: int) -> XmcapError:
@@ -198,13 +212,13 @@ class _Record:
   """
 
   def __init__(
-    self, file: str, index: RangeIndex, version: str, position: int, cache: range_cache.RangeCache | None
+    self, file: str, index: RangeIndex, version: bytes, position: int, cache: range_cache.RangeCache | None
   ):
     self.position = position
     self._index = index
     self.where = file, *index.range_of(position)
     self._cache = cache
-    self._key = range_cache.key(file, version, position)
+    self._key = range_cache.key(file, version.hex(), position)
     self.cached = cache.get(self._key) if cache else None
     self.joined: _Joined | None = None
 
@@ -241,7 +255,3 @@ def _checked(read: Read, check: Callable[[bytes], T]) -> T:
   with contextlib.suppress(ValueError):
     return check(read.result())
   return check(read.result())
-
-
-def _parsed(data: bytes) -> tuple[RangeIndex, str]:
-  return RangeIndex.from_bytes(data), hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -85,7 +85,7 @@ class Checkpoints:
   def note_evaluation(self, step: int, means: Mapping[str, float]) -> None:
     """Stores the results of an evaluation beside the checkpoint of `step`, once that is on disk.
 
-    All processes must call this; the values of process 0 count. If this checkpoint is the best, one that was kept only
+    All processes must call this, with the same values. If this checkpoint is the best, one that was kept only
     as the best is deleted. Raises UsageError if `best_metric` is not among the means.
     """
     name, value, score = self.policy.best_metric, None, None
@@ -94,8 +94,7 @@ class Checkpoints:
         raise UsageError(
           f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {', '.join(sorted(means))}"
         )
-      # All processes must delete the same checkpoint.
-      value = float(hosts.agree("value of best_metric", repr(float(means[name])))[0])
+      value = means[name]
       if math.isfinite(value):
         score = self.policy.score(value)
       else:

@@ -71,6 +71,11 @@ def evaluation_batch(label: str) -> None:
   All processes must call this the same number of times; `label` names the batch, as in `batch 7 of LossEvaluator`.
   """
   watch.progress("evaluation", label)
+  stop_if_asked()
+
+
+def stop_if_asked() -> None:
+  """EvaluationStopped if the run was asked to stop; all processes must call this the same number of times."""
   if _current is not None and _current.asked():
     raise EvaluationStopped
 

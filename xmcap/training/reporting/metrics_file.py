@@ -18,6 +18,7 @@ from xmcap.files.bucket_paths import epath
 
 FILE = "metrics.jsonl"
 COMPILE_SECONDS = "compile_seconds/"  # followed by the length of targets, or by `step` without targets
+EVAL = "eval/"  # followed by a metric of an evaluator, and by a language
 EVENTS = ("started", "finished", "stopped", "failed")
 _MOST_BYTES = 1 << 30  # largest file; a report takes about 2 kB
 _LARGEST = 1e30  # largest number, so that sums and squares are finite
@@ -55,6 +56,11 @@ def total_steps(rows: Sequence[Mapping[str, Any] | None]) -> int | None:
   starts = [row for row in rows if row is not None and row.get("event") == "started"]
   total = starts[-1].get("total_steps") if starts else None
   return total if type(total) is int else None
+
+
+def has_evaluation(rows: Sequence[Mapping[str, Any] | None], step: int) -> bool:
+  """Whether results of evaluators are among the lines of a step."""
+  return any(row["step"] == step and any(name.startswith(EVAL) for name in row) for row in rows if row)
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:
