@@ -10,7 +10,8 @@ _CACHE = pathlib.Path(__file__).parents[1] / ".cache"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Most of the tests' time is XLA's: it optimises little, and fuses by its older code, which halves the time to compile.
 # What it has compiled is kept for other tests, for the processes that tests start, and for the next time.
-FLAGS = ["--xla_backend_optimization_level=0"]
+# A program is one part, not 32 for as many threads: the tests' processes fill the cores, and parts cost a sixth more.
+FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
 # jaxlib 0.11.1 took the older code away, and XLA aborts at a flag that it does not know.
 if any(
   tuple(map(int, jaxlib.version.split(".")[:3])) < (0, 11, 1)

@@ -20,6 +20,10 @@ def test_the_readme_is_short():
   assert len(text_of(ROOT / "README.md").splitlines()) <= 130
 
 
+def test_pages_have_at_most_20000_words():
+  assert sum(len(text_of(page).split()) for page in PAGES) <= 20_000  # as `wc -w` counts
+
+
 @each_page
 def test_links_lead_to_files(page):
   for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(page)):

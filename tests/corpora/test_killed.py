@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-  ("source", "first", "step"), [("coco35l", 3, 9), ("table", 24, 6)]
+  ("source", "first", "step"), [("coco35l", 3, 18), ("table", 24, 12)]
 )  # its vocabulary is last
 def test_killed_build_resumes_after_a_rename(tmp_path, source, first, step):
   forked(kills.sweep, source, tmp_path, False, first, step).succeeded()

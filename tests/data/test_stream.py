@@ -8,13 +8,15 @@ import gin
 import numpy as np
 import pytest
 import sentencepiece
-import seqio
 
+from tests import lazily
 from tests.data.streams import captions, texts
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record
 from xmcap.data import images, vocabulary
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
+
+seqio = lazily.Module("seqio")
 
 CUT = "captions truncated at the target length"
 

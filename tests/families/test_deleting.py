@@ -48,7 +48,7 @@ def test_captioner_trains_and_captions_without_a_family(tmp_path, corpus, family
   train = [
     "train", "--gin_file=models/tiny.gin", "--gin_file=data/folder.gin", "--gin_file=runs/folder.gin",
     f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={model}", "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=4",
-    *small_corpus.SMALLER,
+    *small_corpus.SMALLER, *small_corpus.ONE_LENGTH,
   ]  # fmt: skip
   caption = ["caption", f"--model_dir={model}", "--languages=sw", str(corpus / "images/000000000013.png")]
   done = subprocess.run(

@@ -14,16 +14,7 @@ from collections.abc import Callable, Mapping
 from xmcap import cli
 from xmcap.launch import local
 
-_PRELOADED = (
-  "jax",
-  "flax",
-  "optax",
-  "orbax.checkpoint",
-  "tensorflow",
-  "seqio",
-  "xmcap.cli",
-  "xmcap.serving.app",
-)
+_PRELOADED = ("jax", "flax", "optax", "orbax.checkpoint", "xmcap.cli", "xmcap.serving.app")
 _TIMEOUT = 600  # seconds, on a busy machine
 
 

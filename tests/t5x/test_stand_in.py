@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def _scripts(*words):
-  from tests.t5x import stand_in  # imports seqio, which takes seconds where it is not there already
+  from tests.t5x import stand_in  # imports seqio, which takes seconds
 
   stand_in.run(*words)
 

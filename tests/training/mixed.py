@@ -1,5 +1,6 @@
 """The toy's objective on a mixture of two corpora, in this process or in one that kills itself at a step."""
 
+import functools
 import os
 import signal
 
@@ -15,17 +16,9 @@ class MixedStream:
   """The class to learn is the length of the caption; the input has the colour of the picture, and tokens."""
 
   def __init__(self, root, killed_at=-1):
-    import seqio
-
-    from xmcap.data.registry import Part, register_corpus, register_mixture
     from xmcap.data.stream import CaptionStream
 
-    if "toy_mixture" not in seqio.MixtureRegistry.names():
-      for name in ("toy_one", "toy_two"):
-        register_corpus(name, languages=("de", "en"))
-      register_mixture(
-        "toy_mixture", [Part("toy_one", rate=3), Part("toy_two", languages=("en",), sources=("mt",))]
-      )
+    _register()
     with gin.unlock_config():
       for name in ("toy_one", "toy_two"):
         gin.bind_parameter(f"{name}.data_dir", f"{root}/{name}")
@@ -49,6 +42,17 @@ class MixedStream:
     x = np.pad(x, ((0, 0), (0, WIDTH - x.shape[1])))
     lengths = batch["target_weights"][:, 0].sum(1).astype(np.int32)
     return {"x": x, "y": lengths % CLASSES, "w": np.ones(len(x), np.float32), "key": batch["key"]}
+
+
+@functools.cache
+def _register():
+  from xmcap.data.registry import Part, register_corpus, register_mixture
+
+  for name in ("toy_one", "toy_two"):
+    register_corpus(name, languages=("de", "en"))
+  register_mixture(
+    "toy_mixture", [Part("toy_one", rate=3), Part("toy_two", languages=("en",), sources=("mt",))]
+  )
 
 
 def run(root, model_dir, killed_at=-1):

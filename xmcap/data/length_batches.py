@@ -19,7 +19,7 @@ from xmcap.data.order import Order
 
 _FIRST_PART = 256  # images that are looked at first for the length of a batch
 _PART = 4_096  # images that are looked at together, in the processor's cache
-_NEIGHBOURS = 16  # cached batches before and after a batch
+_CACHED = 16  # cached batches before and after a batch
 
 
 class LengthBatch(NamedTuple):
@@ -57,8 +57,8 @@ class LengthBatches:
     self._prompts = np.array(prompts)
     self._num_images, self._lengths, self._window = images, np.array(lengths), window
     # Cached, because threads work on neighbouring steps.
-    self._fitted = functools.lru_cache(maxsize=1 + 2 * _NEIGHBOURS)(self._fitting)
-    self._grouped = functools.lru_cache(maxsize=1 + 2 * -(-_NEIGHBOURS // window))(self._grouping)
+    self._fitted = functools.lru_cache(maxsize=1 + 2 * _CACHED)(self._fitting)
+    self._grouped = functools.lru_cache(maxsize=1 + 2 * -(-_CACHED // window))(self._grouping)
     self._lock = threading.Lock()
 
   def length(self, step: int) -> int:
@@ -100,13 +100,13 @@ class LengthBatches:
     positions = np.arange(size, dtype=np.int64) + window * size
     parts = range(0, size, _PART)
     longest = np.concatenate([self._longest(positions[start : start + _PART]) for start in parts])
-    # The batches of a window are shuffled, so that training does not go from short to long.
-    order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
     batches = np.argsort(longest, kind="stable").reshape(self._window, self._num_images)
     if self._order.neighbours > 1:
       batches = self._dealt(batches, longest)
+    # The batches of a window are shuffled, so that training does not go from short to long.
+    order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
     batches = batches[order]
-    fitting = self._lengths_of(longest[batches])
+    fitting = self._places(longest[batches])
     return [
       LengthBatch(positions[rows], int(self._lengths[place]))
       for rows, place in zip(batches, fitting, strict=True)
@@ -118,13 +118,13 @@ class LengthBatches:
     So the images of a chunk are in about the same rows of these batches, and a process, which has the same rows of all
     batches, can read most of them together.
     """
-    fitting, dealt = self._lengths_of(longest[batches]), np.empty_like(batches)
+    fitting, dealt = self._places(longest[batches]), np.empty_like(batches)
     for number in np.unique(fitting):
       same = fitting == number
       dealt[same] = np.sort(batches[same], axis=None).reshape(batches.shape[1], -1).T
     return dealt
 
-  def _lengths_of(self, longest: np.ndarray) -> np.ndarray:
+  def _places(self, longest: np.ndarray) -> np.ndarray:
     """Returns int64 [W]: the number of the smallest target length that fits all captions of a batch, [W, B]."""
     return np.searchsorted(self._lengths[:-1], longest.max(axis=1))
 

@@ -148,10 +148,11 @@ class LengthIndex:
     chosen: np.ndarray | None = None,
   ):
     self._splits, self._chosen = list(splits.values()), chosen
-    names, counts = list(splits), np.array([stretch.count for stretch in stretches], np.int64)
+    places = {name: place for place, name in enumerate(splits)}
+    counts = np.array([stretch.count for stretch in stretches], np.int64)
     self._ends = np.cumsum(counts)
     self._shifts = np.array([stretch.first for stretch in stretches]) - (self._ends - counts)
-    self._split_of = np.array([names.index(stretch.split) for stretch in stretches])
+    self._split_of = np.array([places[stretch.split] for stretch in stretches])
 
   @classmethod
   def whole(cls, lengths: SplitLengths) -> "LengthIndex":

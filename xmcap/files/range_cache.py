@@ -62,7 +62,7 @@ class RecordCache:
   def open(self) -> "RangeCache | None":
     """Returns the cache, one per process; XmcapError if its folder cannot be made."""
     folder = self.folder()
-    return _opened(folder, self.bytes) if folder else None
+    return _opened(os.fspath(folder), self.bytes) if folder else None
 
   def describe(self) -> str:
     """What is cached, for the first lines of a run; "" if nothing is."""
@@ -167,13 +167,13 @@ class RangeCache:
 
 
 @functools.cache
-def _opened(directory: pathlib.Path, size: int | None) -> RangeCache:
+def _opened(directory: str, size: int | None) -> RangeCache:
   return RangeCache(directory, _fitting(directory) if size is None else size)
 
 
-def _fitting(directory: pathlib.Path) -> int:
+def _fitting(directory: str) -> int:
   """The bytes of a cache for the corpora that will be read; never fewer than it has, which may be another process's."""
-  folder = next(path for path in (directory, *directory.parents) if path.exists())
+  folder = next(path for path in (pathlib.Path(directory), *pathlib.Path(directory).parents) if path.exists())
   disk, has = shutil.disk_usage(folder), sum(path.stat().st_size for path in folder.glob("ranges.sqlite*"))
   needed, room = sum(_expected.values()), has + disk.free - int(_MARGIN * disk.total)
   return max(needed if needed <= room else 0, _LEAST, has)

@@ -30,8 +30,8 @@ _LONGEST = 4 << 20  # bytes of a request
 class RemoteRecordFiles:
   """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`.
 
-  `records` and `size`, in bytes, are those of the corpus. The indexes of the files that were read are in the host's
-  cache; see index_cache.py.
+  The indexes of the files that were read are those of the host's cache; see index_cache.py. `records` and `size`, in
+  bytes, are those of the corpus.
   """
 
   def __init__(self, files: Sequence[str], directory: str, records: int, size: int):
@@ -82,6 +82,16 @@ class RemoteRecordFiles:
       for _, left in begun:
         left.cancel()
 
+  def _index(self, file: int) -> RangeIndex:
+    cached = self._opened[file]
+    try:
+      return cached.open()
+    except (OSError, ValueError):  # the cache was cleared, or a newer run has another index
+      self._open({file}, again=True)
+      if self._opened[file].version != cached.version:
+        raise self._stale(file, "the index is another than at the start") from None
+      return self._opened[file].open()
+
   def _records(
     self, places: Sequence[tuple[int, int]], cache: range_cache.RangeCache | None
   ) -> Iterator[tuple[int, "_Record"]]:
@@ -101,16 +111,6 @@ class RemoteRecordFiles:
     if position >= len(index.rows):
       raise self._stale(file, f"it has {len(index.rows):,} records")
     return _Record(self._files[file], index, self._opened[file].version, position, cache)
-
-  def _index(self, file: int) -> RangeIndex:
-    cached = self._opened[file]
-    try:
-      return cached.open()
-    except (OSError, ValueError):  # the cache was cleared, or a newer run has another index
-      self._open({file}, again=True)
-      if self._opened[file].version != cached.version:
-        raise self._stale(file, "the index is another than at the start") from None
-      return self._opened[file].open()
 
   def _record(self, file: int, reading: "_Record") -> bytes:
     try:
