@@ -120,6 +120,14 @@ def test_null_leaves_a_field_out(corpus):
   assert fields["max_completion_tokens"] == 50 and "max_tokens" not in fields
 
 
+def test_half_a_character_is_replaced(corpus):
+  _caption("--write_batch=b").succeeded()
+  answers = (_output(row["custom_id"], completion("A \udc80 cat")) for row in _written(corpus / "b"))
+  (corpus / "o.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in answers), encoding="ascii")
+  _caption("--read_batch=o.jsonl", _OUT).succeeded()
+  assert {row["caption"] for row in _rows(corpus / "c.jsonl")} == {"A \ufffd cat"}
+
+
 def test_answers_of_another_model_are_not_taken(corpus):
   _caption("--write_batch=b").succeeded()
   files.jsonl("o.jsonl", *(_output(row["custom_id"], completion("A cat.")) for row in _written(corpus / "b")))

@@ -44,7 +44,7 @@ def load(name: str) -> Captioner:
     raise UsageError(
       f"--captioner={name}: {module_name} cannot be imported ({_reason(error)}): mend it, or install what it needs"
     ) from None
-  function: Any = getattr(module, function_name, None)
+  function: Callable[..., Any] | None = getattr(module, function_name, None)
   if not callable(function):
     raise UsageError(
       f"--captioner={name}: {module_name} has no function {function_name}: name one that it has"

@@ -121,7 +121,9 @@ class Tally:
     for (key, language), question in self.ids.items():
       if language in texts and self.journal.states.get(question) is State.ANSWERED:
         answer = self.journal.answer(question)
-        texts[language][key] = answer.text.strip()
+        # No file of captions can hold half a character, which some servers send; U+FFFD takes its place.
+        whole = answer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        texts[language][key] = whole.strip()
         models[answer.model] += 1
     by_language = residue.clean_languages(
       {code: list(of.values()) for code, of in texts.items()}, {}, CLEANED
