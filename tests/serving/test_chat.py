@@ -109,10 +109,10 @@ def test_tokens_temperature_and_streams(server):
   ignored = {"user": "u", "store": False, "metadata": {"a": "b"}}
   assert content(server.chat(**asked(**neutral, **ignored))) == "de 99 1 greedily"
   events = server.chat(**asked(stream=True, stream_options={"include_usage": True})).data.decode()
-  *chunks, end = [event.removeprefix("data: ") for event in events.split("\n\n") if event]
-  caption, usage = map(json.loads, chunks)
-  assert caption["choices"][0]["delta"]["content"] == "de 99 1 greedily" and end == "[DONE]"
-  assert usage["usage"]["completion_tokens"] == 5 and caption["object"] == "chat.completion.chunk"
+  chunk, end = [event.removeprefix("data: ") for event in events.split("\n\n") if event]
+  chunk = json.loads(chunk)
+  assert chunk["choices"][0]["delta"]["content"] == "de 99 1 greedily" and end == "[DONE]"
+  assert chunk["usage"]["completion_tokens"] == 5 and chunk["object"] == "chat.completion.chunk"
 
 
 MESSAGE = servers.user("caption de")[0]

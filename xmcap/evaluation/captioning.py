@@ -309,9 +309,9 @@ class ImageCaptioner:
       strict=True,
     )
     candidates = [
-      Candidate(self.vocabulary.decode(row), *of_row, tuple(row[row != vocabulary_lib.PAD_ID].tolist()))
-      for row, *of_row in rows
-      if of_row[0] > IMPOSSIBLE / 2
+      Candidate(self.vocabulary.decode(row), score, mean, tuple(row[row != vocabulary_lib.PAD_ID].tolist()))
+      for row, score, mean in rows
+      if score > IMPOSSIBLE / 2
     ]
     return sorted(candidates, key=lambda candidate: -candidate.score)
 

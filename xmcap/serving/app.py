@@ -209,7 +209,7 @@ class _Chat(_Captions):
     caption, vocabulary = by_language[asked.language], service.batcher.captioner.vocabulary
     answer = chat.completion(asked, caption, vocabulary, service.model.name, "; ".join(warnings))
     if asked.stream:
-      return Response(chat.events(answer, asked.usage), media_type="text/event-stream")
+      return Response(chat.events(answer), media_type="text/event-stream")
     return JSONResponse(answer)
 
   def _body_of(self, error: Refused) -> Mapping[str, Any]:

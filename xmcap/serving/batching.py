@@ -24,14 +24,16 @@ from xmcap.errors import one_line
 from xmcap.serving.limits import Refused
 
 if TYPE_CHECKING:  # which imports jax
-  from xmcap.data.vocabulary import Vocabulary
   from xmcap.evaluation.captioning import Candidate
 
 
 class ServedCaptioner(Protocol):
   """The part of `ImageCaptioner` that a server uses."""
 
-  vocabulary: "Vocabulary"
+  @property
+  def vocabulary(self) -> Any:
+    """Its `decode` makes a text of tokens."""
+    ...
 
   def best(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int, pad_to: int

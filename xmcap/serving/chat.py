@@ -37,7 +37,7 @@ _NEUTRAL = {
 _IGNORED = frozenset(
   (
     "user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier", "prompt_cache_key",
-    "prompt_cache_retention", "request_id", "priority", "cache_salt",
+    "prompt_cache_retention", "request_id", "stream_options", "priority", "cache_salt",
   )
 )  # fmt: skip
 _HOW = (
@@ -65,10 +65,6 @@ class _Message(msgspec.Struct):
   content: str | list[_Part] | None = None
 
 
-class _StreamOptions(msgspec.Struct):
-  include_usage: bool | None = None
-
-
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -81,12 +77,11 @@ class _Request(msgspec.Struct):
   max_tokens: _Count | None = None
   max_completion_tokens: _Count | None = None
   stream: bool | None = None
-  stream_options: _StreamOptions | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-  """What a request asks for; `most_tokens` None: as many as the model writes, `usage`: in a stream as well."""
+  """What a request asks for; `most_tokens` None: as many as the model writes."""
 
   language: str
   search_name: str
@@ -94,7 +89,6 @@ class Asked:
   seed: int | None
   most_tokens: int | None
   stream: bool
-  usage: bool
 
 
 def most_bytes(upload_bytes: int) -> int:
@@ -124,9 +118,8 @@ def read(body: bytes, model: ServedModel, upload_bytes: int) -> tuple[Asked, byt
   if draws and request.seed is not None:
     _check_range("seed", request.seed)
   counts = [count for count in (request.max_tokens, request.max_completion_tokens) if count is not None]
-  usage = bool(request.stream_options and request.stream_options.include_usage)
   most, seed = min(counts, default=None), request.seed if draws else None
-  return Asked(language, name, search, seed, most, bool(request.stream), usage), file
+  return Asked(language, name, search, seed, most, bool(request.stream)), file
 
 
 def completion(
@@ -154,17 +147,12 @@ def completion(
   return {**answer, "warning": warning} if warning else answer
 
 
-def events(answer: Mapping[str, Any], usage: bool) -> str:
-  """An answer as server-sent events: one chunk with the whole caption, and one with the usage if it is asked for."""
+def events(answer: Mapping[str, Any]) -> str:
+  """An answer as server-sent events: one chunk, with the whole caption and the usage, and the end."""
   (choice,) = answer["choices"]
-  chunk = {**answer, "object": "chat.completion.chunk"}
-  of_tokens = chunk.pop("usage")
-  chunk["choices"] = [{**choice, "delta": choice["message"]}]
-  del chunk["choices"][0]["message"]
-  chunks = [chunk, {**chunk, "choices": [], "usage": of_tokens}] if usage else [chunk]
-  return "".join(
-    f"data: {data}\n\n" for data in (*(json.dumps(one, ensure_ascii=False) for one in chunks), "[DONE]")
-  )
+  delta = {name: value for name, value in choice.items() if name != "message"} | {"delta": choice["message"]}
+  chunk = {**answer, "object": "chat.completion.chunk", "choices": [delta]}
+  return f"data: {json.dumps(chunk, ensure_ascii=False)}\n\ndata: [DONE]\n\n"
 
 
 def error(refused: Refused) -> Mapping[str, Any]:
@@ -222,7 +210,7 @@ def _parts(message: _Message) -> list[_Part]:
 
 
 def _file(url: str) -> bytes:
-  head, comma, data = url[:100].partition(",")
+  head, comma, _ = url[:100].partition(",")
   if not re.fullmatch(r"data:[^,]*;base64", head, re.IGNORECASE) or not comma:
     raise Refused(
       400,
@@ -243,19 +231,19 @@ def _file(url: str) -> bytes:
 def _language(field: str | None, texts: tuple[str, ...], model: ServedModel) -> str:
   """The language of the field, else the only one of the first text that names any, else the model's only one."""
   if field is not None:
-    codes = model.languages_of(field)
-    if len(codes) > 1 or field in ("all", "trained"):
+    if field in ("all", "trained") or "," in field:
       raise Refused(400, f"language '{shown(field)}': give the code of one language", "language")
-    return codes[0]
+    return model.languages_of(field)[0]
   for text in texts:
     named = _named(text)
     if len(named) > 1:
       raise Refused(400, f"the prompt names several languages ({', '.join(named)}): {_HOW}", "messages")
     if named:
       return model.languages_of(named[0])[0]
-  if len(model.offered) > 1:
+  only, *others = model.offered
+  if others:
     raise Refused(400, f"the prompt names no language: {_HOW}", "messages")
-  return model.offered[0]
+  return only
 
 
 def _named(text: str) -> list[str]:
@@ -287,4 +275,4 @@ def _search(temperature: float | None, model: ServedModel) -> tuple[str, Any]:
 def _check_range(name: str, value: float) -> None:
   _, least, most = openapi.OF_DRAWS[name]
   if not least <= value <= most:
-    raise Refused(400, f"{name}={value:g}: give a number from {least:,} to {most:,}", name)
+    raise Refused(400, f"{name}={str(value)[:40]}: give a number from {least:,} to {most:,}", name)
