@@ -275,4 +275,4 @@ def _search(temperature: float | None, model: ServedModel) -> tuple[str, Any]:
 def _check_range(name: str, value: float) -> None:
   _, least, most = openapi.OF_DRAWS[name]
   if not least <= value <= most:
-    raise Refused(400, f"{name}={str(value)[:40]}: give a number from {least:,} to {most:,}", name)
+    raise Refused(400, f"{name}={value:.10g}: give a number from {least:,} to {most:,}", name)
