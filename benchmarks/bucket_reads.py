@@ -16,6 +16,7 @@ import report
 from xmcap import languages
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.length_batches import LengthBatches
+from xmcap.data.length_index import LengthIndex
 from xmcap.data.order import Order
 
 _BATCH, _SIDE = 2_048, 4
@@ -45,7 +46,7 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--pictures", type=int, default=113_287)
   arguments = parser.parse_args()
-  index = lengths.made_up(arguments.pictures)
+  index = LengthIndex.whole(lengths.made_up(arguments.pictures))
   drawing = Drawing(0, languages.TRAINED, [dict.fromkeys(languages.TRAINED, 1.0)], None, 1)
   rows = []
   for neighbours, window, together in _CASES:
@@ -54,7 +55,7 @@ def main() -> None:
       drawing, [index], order, _BATCH, _LENGTHS if window > 1 else _LENGTHS[-1:], window
     )
     requests, unused = counted(batches, order, together)
-    positions = np.mean([batches.batch(step).length for step in range(_START, _START + _WINDOW)])
+    positions = np.mean([batches.length(step) for step in range(_START, _START + _WINDOW)])
     rows.append((
       str(neighbours), str(window), str(together), f"{requests:.3f}", f"{requests * _NEED:,.0f}", f"{unused:.0%}",
       f"{positions:.1f}",
@@ -76,9 +77,9 @@ def counted(batches: LengthBatches, order: Order, together: int) -> tuple[float,
   """Returns the requests a picture, and how many records are read for nothing a picture."""
   requests, unused, pictures = 0, 0, 0
   for first in range(_START, _START + _WINDOW, together):
-    planned = [batches.batch(step).positions for step in range(first, first + together)]
     for own in hosts():
-      indices = np.sort(order.at(np.concatenate([positions[own] for positions in planned])).indices)
+      positions = np.concatenate([batches.positions(step, own) for step in range(first, first + together)])
+      indices = np.sort(order.at(positions).indices)
       gaps = np.diff(indices) - 1
       joined = gaps <= 1
       requests, unused, pictures = (

@@ -1,18 +1,25 @@
-"""The command that captions pictures: with a trained model, or with any model behind an endpoint."""
+"""The command that captions pictures: with a trained model, any model behind an endpoint, or a function."""
 
 import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from xmcap import extras, languages, platforms, wording
 from xmcap.commands import base, image_results
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import outputs
 
+if TYPE_CHECKING:
+  from xmcap.endpoint.inputs import Pictures
+  from xmcap.endpoint.journal import Journal
+  from xmcap.endpoint.tally import Outcome
+
+_OF_CORPUS = ("corpus", "split", "subset")
 _OF_ENDPOINT = (
-  "model", "prompt", "corpus", "split", "subset", "shots", "shots_from", "seed", "strategy", "key_variable",
-  "extra_body", "timeout", "max_requests", "price", "max_cost", "blind",
+  "model", "prompt", "shots", "shots_from", "seed", "strategy", "key_variable", "extra_body", "timeout", "max_requests",
+  "price", "max_cost", "blind",
 )  # fmt: skip
 _OF_MODEL = ("model_dir", "step", "weights", "search", "tags", "gin_file", "overrides", "explain")
 _FORMS = {
@@ -26,7 +33,7 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "caption", _caption, "caption pictures in the requested languages",
-    "With --model_dir it needs the extra train, with --endpoint the extra endpoint (docs/install.md).",
+    "With --model_dir it needs the extra train, else the extra endpoint (docs/install.md).",
   )  # fmt: skip
   codes = (
     "codes such as en,th,ar, or all (36), or trained: those that the model was trained on; default: en, or trained"
@@ -39,6 +46,7 @@ def add(commands) -> None:
   base.text(command, "images", "IMAGE", images, type=base.address, nargs="*")
   _add_model(command.add_argument_group("a trained model"))
   _add_endpoint(command.add_argument_group("any model behind an endpoint (docs/any_model.md)"))
+  _add_corpus(command.add_argument_group("with an endpoint or a function"))
   base.add_gin(command)
 
 
@@ -56,16 +64,6 @@ def _add_endpoint(group) -> None:
   base.text(group, "--endpoint", "URL", "an OpenAI-compatible server, such as http://localhost:8000/v1", "")
   base.text(group, "--model", "NAME", "the model's name there", "")
   base.text(group, "--prompt", "NAME", "a published prompt, or your own FILE.toml; default: xmcap", "")
-  base.text(
-    group,
-    "--corpus",
-    "PATH",
-    "caption this instead: XM3600's captions.jsonl beside images/, or records",
-    "",
-    type=base.address,
-  )
-  base.text(group, "--split", "NAME", "split of the records; default: test", "")
-  base.text(group, "--subset", "SUBSET", "xm600:SEED or a file of keys of the corpus", "")
   base.number(group, "--shots", "examples before each question, with --shots_from")
   base.text(
     group,
@@ -93,22 +91,45 @@ def _add_endpoint(group) -> None:
   base.text(group, "--price", "IN,OUT[,CACHED]", "dollars for a million tokens", "")
   base.text(group, "--max_cost", "DOLLARS", "ask nothing more after so much", "")
   base.flag(group, "--blind", "go on if the model does not see pictures")
+  batch = "write the questions as batch files of OpenAI's format instead of sending them; needs no --endpoint"
+  base.text(group, "--write_batch", "DIR", batch, "")
+  batch = "read the answers from files of outputs and errors of batches"
+  base.text(group, "--read_batch", "FILE", batch, action="extend", nargs="+")
+
+
+def _add_corpus(group) -> None:
+  function = "your function(image, languages), which returns {language: caption}"
+  base.text(group, "--captioner", "MODULE:FUNCTION", function, "")
+  corpus = "caption this instead: XM3600's captions.jsonl beside images/, or records"
+  base.text(group, "--corpus", "PATH", corpus, "", type=base.address)
+  base.text(group, "--split", "NAME", "split of the records; default: test", "")
+  base.text(group, "--subset", "SUBSET", "xm600:SEED or a file of keys of the corpus", "")
 
 
 def _caption(arguments) -> None:
-  if bool(arguments.model_dir) == bool(arguments.endpoint):
+  asks = bool(arguments.endpoint or arguments.write_batch or arguments.read_batch)
+  if bool(arguments.model_dir) + bool(arguments.captioner) + asks != 1:
     raise UsageError(
-      "give --model_dir of a trained model, or --endpoint and --model of any other (see xmcap caption --help)"
+      "give --model_dir of a trained model, --endpoint and --model of any other, or --captioner of a function (see "
+      "xmcap caption --help)"
     )
-  if arguments.endpoint:
-    base.refuse(arguments, _OF_MODEL, "is of a trained model, and not of an endpoint: leave it out")
-    base.require(arguments, ["model"])
-    extras.check("xmcap caption --endpoint", "endpoint")
-    _with_endpoint(arguments)
-  else:
+  if arguments.model_dir:
+    base.refuse(
+      arguments, _OF_CORPUS, "is of an endpoint or a function, and not of a trained model: leave it out"
+    )
     base.refuse(arguments, _OF_ENDPOINT, "is of an endpoint, and not of a trained model: leave it out")
     extras.check("xmcap caption --model_dir", "train")
     _with_model(arguments)
+    return
+  base.refuse(arguments, _OF_MODEL, "is of a trained model, and of nothing else: leave it out")
+  if arguments.captioner:
+    base.refuse(arguments, _OF_ENDPOINT, "is of an endpoint, and not of a function: leave it out")
+    extras.check("xmcap caption --captioner", "endpoint")
+    _with_function(arguments)
+  else:
+    base.require(arguments, ["model"])
+    extras.check("xmcap caption --endpoint", "endpoint")
+    _with_endpoint(arguments)
 
 
 def _with_model(arguments) -> None:
@@ -151,34 +172,32 @@ def _with_model(arguments) -> None:
 
 
 def _with_endpoint(arguments) -> None:
-  from xmcap.endpoint import inputs, prompts, run
+  from xmcap.endpoint import batch, inputs, prompts, run
   from xmcap.endpoint.asking import Price
-  from xmcap.reading import provenance
 
-  if bool(arguments.images) == bool(arguments.corpus):
-    raise UsageError("give pictures, or --corpus for those of a corpus")
   if bool(arguments.shots) != bool(arguments.shots_from):
     raise UsageError(
       "--shots and --shots_from go together: how many examples, and the corpus that they are from"
     )
-  codes = languages.parse(arguments.languages or "en")
+  if arguments.write_batch and arguments.read_batch:
+    raise UsageError(
+      "--write_batch and --read_batch do not go together: read the answers, then write the rest"
+    )
+  batches = arguments.write_batch or arguments.read_batch
+  if batches and arguments.strategy == "translate":
+    raise UsageError(
+      "--strategy=translate needs answers first, and batch files have none: give --strategy=direct"
+    )
   limits = {"timeout_seconds": arguments.timeout, "max_requests": arguments.max_requests}
   endpoint = inputs.endpoint(
     arguments.endpoint, arguments.model, arguments.key_variable, arguments.extra_body,
     **{name: limit for name, limit in limits.items() if limit},
   )  # fmt: skip
   prompt = prompts.get(arguments.prompt or prompts.DEFAULT)
+  codes = languages.parse(arguments.languages or "en")
   for code in codes:
     prompt.of(code)  # reports a language that it lacks
-  if arguments.corpus:
-    pictures = inputs.of_corpus(arguments.corpus, arguments.split or "test", arguments.subset)
-  else:
-    pictures = inputs.of_files(arguments.images, arguments.keys)
-  _check_page(arguments.out, len(pictures.keys))
-  outputs.keep_apart(
-    {"--out": arguments.out},
-    {"IMAGE": arguments.images, "--corpus": arguments.corpus, "--prompt": arguments.prompt},
-  )
+  pictures = _pictures(arguments)
   settings = run.Settings(
     prompt=prompt,
     languages=codes,
@@ -188,18 +207,66 @@ def _with_endpoint(arguments) -> None:
     max_cost=inputs.numbers("--max_cost", arguments.max_cost)[0] if arguments.max_cost else None,
     blind=arguments.blind,
   )
+  asked = endpoint, settings, *pictures[:2]
   with _journal(arguments) as journal:
-    outcome = run.caption(endpoint, settings, pictures.keys, pictures.read, journal, base.say)
-    captions = iter(outcome.captions.items())
-    _deliver(arguments, captions, codes, pictures.read, endpoint.model, len(outcome.captions))
+    if arguments.write_batch:
+      for note in batch.write(*asked, journal, arguments.write_batch, base.say):
+        base.say(note)
+    elif arguments.read_batch:
+      outcome = batch.read(*asked, journal, arguments.read_batch, base.say)
+      again = "--write_batch writes the questions that are not answered"
+      _finish(arguments, outcome, codes, pictures, endpoint.model, again)
+    else:
+      _finish(arguments, run.caption(*asked, journal, base.say), codes, pictures, endpoint.model)
+
+
+def _with_function(arguments) -> None:
+  from xmcap.endpoint import function
+
+  codes = languages.parse(arguments.languages or "en")
+  pictures = _pictures(arguments)
+  captioner = function.load(arguments.captioner)
+  with _journal(arguments) as journal:
+    outcome = function.caption(captioner, codes, *pictures[:2], journal, base.say)
+    _finish(arguments, outcome, codes, pictures, captioner.name)
+
+
+def _pictures(arguments) -> "Pictures":
+  """The pictures that are named, or those of the corpus."""
+  from xmcap.endpoint import inputs
+
+  if bool(arguments.images) == bool(arguments.corpus):
+    raise UsageError("give pictures, or --corpus for those of a corpus")
+  if arguments.corpus:
+    pictures = inputs.of_corpus(arguments.corpus, arguments.split or "test", arguments.subset)
+  else:
+    pictures = inputs.of_files(arguments.images, arguments.keys)
+  _check_page(arguments.out, len(pictures.keys))
+  outputs.keep_apart(
+    {"--out": arguments.out, "--write_batch": arguments.write_batch},
+    {
+      "IMAGE": arguments.images, "--corpus": arguments.corpus, "--prompt": arguments.prompt,
+      "--read_batch": arguments.read_batch,
+    },
+  )  # fmt: skip
+  return pictures
+
+
+def _finish(
+  arguments, outcome: "Outcome", codes: Sequence[str], pictures: "Pictures", model: str,
+  again: str = "the same command asks again for those that failed",
+) -> None:  # fmt: skip
+  """Delivers captions with their provenance, and says what was done; XmcapError, with `again`, if some are missing."""
+  from xmcap.reading import provenance
+
+  _deliver(arguments, iter(outcome.captions.items()), codes, pictures.read, model, len(outcome.captions))
   if arguments.out:
     provenance.write(arguments.out, outcome.provenance)
   for note in outcome.notes:
     base.say(note)
   if outcome.missing:
     raise XmcapError(
-      f"{outcome.missing:,} of {len(pictures.keys) * len(codes):,} captions are missing: the same command asks again "
-      "for those that failed"
+      f"{outcome.missing:,} of {len(pictures.keys) * len(codes):,} captions are missing: {again}"
     )
 
 
@@ -232,14 +299,15 @@ def _check_page(out: str, count: int) -> None:
 
 
 @contextlib.contextmanager
-def _journal(arguments) -> Iterator[str]:
-  """The file of the answers, beside --out; without --out it is gone at the end."""
-  from xmcap.endpoint.journal import SUFFIX
+def _journal(arguments) -> Iterator["Journal"]:
+  """The journal beside --out; without --out it is gone at the end."""
+  from xmcap.endpoint import journal
 
-  if arguments.out:
-    path = f"{os.path.splitext(arguments.out)[0]}{SUFFIX}"
-    with outputs.held(path, arguments.prog, folder=False):
-      yield path
-  else:
-    with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
-      yield os.path.join(folder, f"captions{SUFFIX}")
+  with contextlib.ExitStack() as stack:
+    if arguments.out:
+      path = f"{os.path.splitext(arguments.out)[0]}{journal.SUFFIX}"
+      stack.enter_context(outputs.held(path, arguments.prog, folder=False))
+    else:
+      folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="xmcap-"))
+      path = os.path.join(folder, f"captions{journal.SUFFIX}")
+    yield stack.enter_context(contextlib.closing(journal.Journal(path)))

@@ -106,6 +106,12 @@ def is_filtered(message: str) -> bool:
   )
 
 
+def of_error(status: int, message: str) -> Answer:
+  """Returns the answer of a question that got an error; status 0 if it was never sent."""
+  state = State.REFUSED if is_filtered(message) else State.FAILED
+  return Answer(state, reason=f"{status} ({message})" if status else message)
+
+
 def _text(content: Any) -> str:
   """The text of a message, whose content is a string, None, or a list of parts."""
   if isinstance(content, list):

@@ -5,21 +5,20 @@ not answered yet.
 """
 
 import asyncio
-import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
 from xmcap.endpoint import pictures
-from xmcap.endpoint.answers import Answer, State, Tokens
+from xmcap.endpoint.answers import State, Tokens
 from xmcap.endpoint.client import Client
 from xmcap.endpoint.journal import Journal, question_id
 from xmcap.endpoint.pictures import Picture
 from xmcap.endpoint.questions import Questions
-from xmcap.errors import UsageError, XmcapError
+from xmcap.endpoint.tally import FIRST, Tally
+from xmcap.errors import XmcapError
 from xmcap.progress import Progress, Say
 
 STRATEGIES = ("direct", "translate")
-_FIRST = 5  # questions that all failed mean that something is wrong with the run
 _PICTURES = (
   4  # at least so many are under way, so that the first questions of the next hide those of the last
 )
@@ -40,8 +39,8 @@ class Price:
     return (uncached * self.prompt + tokens.cached * self.cached + tokens.completion * self.completion) / 1e6
 
 
-class Asking:
-  """A run.
+class Asking(Tally):
+  """A run against an endpoint.
 
   Args:
     client: asks the endpoint.
@@ -53,13 +52,6 @@ class Asking:
     by_id: whether the server keeps pictures by their ids, so that only the first question of a picture has its bytes.
     price: of tokens.
     max_cost: dollars, after which nothing more is asked; None: no limit.
-
-  Attributes:
-    states: how many questions are in each state, those of earlier runs too.
-    tokens: of the answers of this run.
-    asked: questions that this run has asked.
-    broken: key -> why the picture cannot be sent.
-    ids: (key, language) -> id of the question whose answer is the caption.
   """
 
   def __init__(
@@ -67,15 +59,10 @@ class Asking:
     read: Callable[[str], bytes], strategy: str = "direct", by_id: bool = False, price: Price | None = None,
     max_cost: float | None = None,
   ):  # fmt: skip
-    self.states: collections.Counter[State] = collections.Counter()
-    self.tokens = Tokens()
-    self.asked = 0
-    self.broken: dict[str, str] = {}
-    self.ids: dict[tuple[str, str], str] = {}
-    self._client, self._questions, self._journal = client, questions, journal
+    super().__init__(journal)
+    self._client, self._questions = client, questions
     self._languages, self._read, self._strategy = languages, read, strategy
     self._by_id, self._price, self._max_cost = by_id, price or Price(), max_cost
-    self._failed_first = 0
 
   @property
   def cost(self) -> float:
@@ -150,51 +137,30 @@ class Asking:
     return question
 
   async def _translation(self, turn: int, key: str, language: str, english: str) -> None:
-    pivot = self._journal.answer(english)
+    pivot = self.journal.answer(english)
     if pivot.state is not State.ANSWERED:
-      question = question_id({"translation": language, "of": english})
-      if question in self._journal.states:
-        self.ids[key, language] = question
-        self.states[self._journal.states[question]] += 1
-        return
-      self._append(
-        question, key, language, pivot._replace(reason=f"no English caption: {pivot.reason}", tokens=Tokens())
-      )
+      question = self.ids[key, language] = question_id({"translation": language, "of": english})
+      if question not in self.journal.states:
+        reason = f"no English caption: {pivot.reason}"
+        self.journal.append(question, key, language, pivot._replace(reason=reason, tokens=Tokens()))
       return
     request = self._questions.of_translation(pivot.text, language)
     question = question_id(self._questions.identity(request, None))
     await self._settle(turn, question, key, language, request)
 
   async def _settle(self, turn: int, question: str, key: str, language: str, body, whole=None) -> None:
-    self.ids[key, language] = question
-    state = self._journal.states.get(question)
-    if state is not None and state is not State.FAILED:
-      self.states[state] += 1
+    if self.settled(question, key, language):
       return
     answer = await self._client.ask(body, turn, whole, self._check_cost)
-    self.asked += 1
-    self.tokens = self.tokens.plus(answer.tokens)
-    self._append(question, key, language, answer)
-    self._check_first(answer)
+    self.add(question, key, language, answer)
+    url = self._client.endpoint.url
+    problem = f"{url}: the first {FIRST} questions failed: {answer.reason}: see the server's own log"
+    self.check_first(answer.state is State.FAILED, problem)
 
   def _check_cost(self) -> None:
     if self._max_cost is not None and self.cost >= self._max_cost:
       raise XmcapError(
         f"--max_cost={self._max_cost:g}: reached; nothing more is asked; the same command with more continues"
-      )
-
-  def _append(self, question: str, key: str, language: str, answer: Answer) -> None:
-    self.ids[key, language] = question
-    self._journal.append(question, key, language, answer)
-    self.states[answer.state] += 1
-
-  def _check_first(self, answer: Answer) -> None:
-    if self._failed_first < 0:
-      return
-    self._failed_first = self._failed_first + 1 if answer.state is State.FAILED else -1
-    if self._failed_first >= _FIRST:
-      raise UsageError(
-        f"{self._client.endpoint.url}: the first {_FIRST} questions failed: {answer.reason}: see the server's own log"
       )
 
 

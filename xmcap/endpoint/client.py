@@ -37,10 +37,10 @@ class Endpoint:
   """Whom to ask, and how.
 
   Attributes:
-    url: up to `/v1`.
+    url: up to `/v1`; "" for batch files.
     model: the model's name.
     key: the API key, "" for none; it is only ever in the header of requests.
-    extra_body: further fields of each request.
+    extra_body: further fields of each request; null leaves a field out.
     timeout_seconds: an attempt that takes longer is ended.
     patience_seconds: how long a question that fails is asked again.
     max_requests: the most requests under way.
@@ -53,6 +53,11 @@ class Endpoint:
   timeout_seconds: float = 180.0
   patience_seconds: float = 600.0
   max_requests: int = 64
+
+  def fields(self, body: Body) -> Body:
+    """Returns a request with the model's name and the further fields."""
+    fields = {"model": self.model, **body, **self.extra_body}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 class Client:
@@ -140,8 +145,7 @@ class Client:
         if self._adapts(sent, message):
           continue
       if status not in (*_AGAIN, 200, 0):
-        state = State.REFUSED if answers.is_filtered(message) else State.FAILED
-        return Answer(state, reason=f"{status} ({message})")
+        return answers.of_error(status, message)
       failures += 1
       self._count("429" if status == 429 else message if status == 0 else str(status))
       self.limit.refused(wait) if status == 429 else self.limit.failed()
@@ -183,7 +187,7 @@ class Client:
 
   def _fields(self, body: Body) -> Body:
     """The request with what this server calls by another name, or does not take."""
-    fields = {"model": self.endpoint.model, **body, **self.endpoint.extra_body}
+    fields = self.endpoint.fields(body)
     for name, other in self._learned.items():
       if name in fields:
         value = fields.pop(name)

@@ -38,7 +38,7 @@ def endpoint(url: str, model: str, key_variable: str, extra_body: str, **limits:
   """Returns whom to ask.
 
   Args:
-    url: of the server; `/v1` is added to one without a path.
+    url: of the server; `/v1` is added to one without a path; "" for batch files.
     key_variable: the environment variable with the key; "": OPENAI_API_KEY, if it is set.
     extra_body: a JSON object, or "".
     limits: attributes of `Endpoint`.
@@ -46,7 +46,7 @@ def endpoint(url: str, model: str, key_variable: str, extra_body: str, **limits:
   Raises:
     UsageError: one of them is wrong.
   """
-  if not re.match(r"https?://[^/\s]+", url):
+  if url and not re.match(r"https?://[^/\s]+", url):
     raise UsageError(f"--endpoint={url}: not an address: give one such as http://localhost:8000/v1")
   key = os.environ.get(key_variable or _KEY_VARIABLE, "")
   if key_variable and not key:
@@ -64,7 +64,7 @@ def endpoint(url: str, model: str, key_variable: str, extra_body: str, **limits:
   if not isinstance(body, dict) or {"messages", "model"} & body.keys():
     raise UsageError('--extra_body: give an object of further fields, such as {"top_k": 1}')
   url = url.rstrip("/").removesuffix("/chat/completions")
-  return Endpoint(url if url.count("/") > 2 else f"{url}/v1", model, key, body, **limits)
+  return Endpoint(url if not url or url.count("/") > 2 else f"{url}/v1", model, key, body, **limits)
 
 
 def of_files(names: Sequence[str], kind: str) -> Pictures:

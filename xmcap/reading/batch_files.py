@@ -31,18 +31,23 @@ def answer(row: dict[str, Any], where: str) -> str:
     ) from None
 
 
+def response(row: dict[str, Any]) -> tuple[int, Any]:
+  """Returns the status of a row of OpenAI's format and the body of its response; 0 and the row if it has none."""
+  of_row = row.get("response")
+  if row.get("error") or of_row is None:
+    return 0, row
+  return of_row.get("status_code", 200), of_row.get("body", of_row)
+
+
 def _answer(row: dict[str, Any], where: str) -> str:
-  if row.get("error"):
-    return _failed(row)
-  if "result" in row:
+  if "result" in row and not row.get("error"):
     kind = row["result"]["type"]
     if kind != "succeeded":
       return _failed(row["result"].get("error") or {"error": kind})
     return _of_body(row["result"]["message"], where)
-  response = row.get("response")
-  if response is None:
+  status, body = response(row)
+  if not status and not row.get("error"):
     return Failed("null", "no answer")
-  status, body = response.get("status_code", 200), response.get("body", response)
   if status != 200:
     return _failed(body if isinstance(body, dict) and body.get("error") else {"error": f"status {status}"})
   return _failed(body) if body.get("error") else _of_body(body, where)

@@ -49,6 +49,8 @@ def captioner(paths: Sequence[Any]) -> str:
 
 def _named(fields: Mapping[str, Any]) -> str:
   try:
+    if "captioner" in fields:
+      return f"{fields['captioner']}#{fields['module_sha256'][:8]}".replace("|", "/")
     prompt, shots = fields["prompt"]["name"], len(fields["shots"])
     return f"{fields['model']},prompt={prompt},{fields['strategy']},shots={shots}".replace("|", "/")
   except (LookupError, TypeError):
