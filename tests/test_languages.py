@@ -88,3 +88,29 @@ def test_invalid_language_tags_are_unknown(tag):
 
 def test_languages_ordered():
   assert languages.ordered(["pt-BR", "th", "ca", "en", "th"]) == ["en", "th", "ca", "pt-BR"]
+
+
+@pytest.mark.parametrize(
+  ("text", "codes"),
+  [
+    ("Describe it in one sentence, no more: a polished one.", []),
+    ("Caption in Traditional Chinese", ["zh-Hant"]),
+    ("Chinese (Traditional), please", ["zh-Hant"]),
+    ("用繁體中文描述图片", ["zh-Hant"]),
+    ("日本語で説明してください", ["ja"]),
+    ("한국어로 설명해 주세요", ["ko"]),
+    ("Briefly describe the image in Ukranian.", ["uk"]),
+    ("in german (one sentence)", ["de"]),
+    ("German (French)", ["de", "fr"]),
+    ("Persian (fa) or فارسی", ["fa"]),
+    ("from Greek to Brazilian Portuguese", ["el", "pt-BR"]),
+  ],
+)
+def test_languages_mentioned_in_running_text(text, codes):
+  assert languages.mentioned(text) == codes
+
+
+def test_names_of_the_table_are_mentioned():
+  for language in languages.LANGUAGES.values():
+    for name in (language.english_name, language.native_name):
+      assert languages.mentioned(f"Caption in {name}: ") == [language.code]

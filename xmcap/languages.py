@@ -110,6 +110,7 @@ _NAMES = {
   "farsi": "fa", "mandarin": "zh", "tagalog": "fil", "quechua": "quz", "runa simi": "quz",
   "bahasa indonesia": "id", "brazilian portuguese": "pt-BR", "simplified chinese": "zh",
   "traditional chinese": "zh-Hant", "norwegian bokmål": "no",
+  "繁體中文": "zh-Hant", "繁体中文": "zh-Hant", "portugese": "pt", "ukranian": "uk",  # as published prompts spell them
 }  # fmt: skip
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
@@ -179,6 +180,29 @@ def named(text: str) -> str | None:
   if language is None and _VARIETY.fullmatch(tag) and (standard := canonical(tag)) is not None:
     language = standard if standard in LANGUAGES or variety_base(standard) else None
   return language or _names().get(folded) or _named_twice(folded)
+
+
+def mentioned(text: str) -> list[str]:
+  """Returns the codes of the languages of `WIDE` that a running text names, in English or the language itself.
+
+  The longest name counts: `Traditional Chinese` is not Chinese, nor is `Chinese (Traditional)`. Codes do not count:
+  `it`, `no` and `in` are words.
+  """
+  codes: list[str | None] = []
+  for match in _any_name().finditer(_folded(text)):
+    whole = named(match[0])
+    codes += [whole] if whole else [_names()[match[1]], named(match[2])]  # which contradict each other
+  return [code for code in dict.fromkeys(codes) if code]
+
+
+@functools.cache
+def _any_name() -> re.Pattern[str]:
+  """A name, and what follows it in brackets; from Thai on, scripts write without spaces, or particles after names."""
+  names = "|".join(
+    re.escape(name) if name >= "\u0e00" else rf"(?<!\w){re.escape(name)}(?!\w)"
+    for name in sorted(_names(), key=len, reverse=True)
+  )
+  return re.compile(rf"({names})(?: ?\(([^()]{{1,30}})\))?")
 
 
 def _named_twice(folded: str) -> str | None:

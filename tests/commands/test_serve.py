@@ -1,5 +1,6 @@
 """`xmcap serve` of a small model."""
 
+import base64
 import re
 import shutil
 import signal
@@ -36,6 +37,11 @@ def test_serve_captions_equal_load_captioner(folder, batch):
     draws = [dict(search="sample", temperature=heat, seed=7, languages="en,th") for heat in (0.5, 1.5)]
     drawn = [server.ask(servers.picture(colours[0]), **asked).json["captions"] for asked in draws]
     bad = server.ask(b"GIF89a")
+    url = f"data:image/png;base64,{base64.b64encode(servers.picture(colours[0])).decode()}"
+    chats = [
+      server.chat(messages=servers.user("Caption in Thai", url), **limit).json
+      for limit in ({}, {"max_tokens": 2})
+    ]
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(120) == 0
     assert "stopped: all requests are answered" in server.process.stderr.read()
@@ -45,6 +51,10 @@ def test_serve_captions_equal_load_captioner(folder, batch):
   pictures = [servers.picture(colour) for colour in colours]
   assert [one["captions"] for one in found] == captioner.caption(pictures, codes)
   assert own["captions"] == found[0]["captions"]
+  whole, cut = [chat["choices"][0] for chat in chats]
+  short = captioner.best(pictures[:1], ["th"], max_length=2)[0]["th"]
+  assert (whole["message"]["content"], cut["message"]["content"]) == (found[0]["captions"]["th"], short.text)
+  assert cut["finish_reason"] == "length" and len(short.tokens) == 2
   assert (
     beams["captions"] == captioner.caption(pictures[:1], codes, search=searches.parse("beam:2")["beam:2"])[0]
   )

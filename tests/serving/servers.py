@@ -6,6 +6,7 @@ in `ServedModel`, `descriptors`, the limit of open files, `by_hand`, by which ea
 comes from stdin, as is the captioner loaded, and `broken`, an error of loading.
 """
 
+import base64
 import contextlib
 import ctypes
 import dataclasses
@@ -40,6 +41,19 @@ class Chance:
     return f"by chance at {self.temperature}"
 
 
+class Words:
+  """Stands for a vocabulary: each word is a token, and EOS is 1."""
+
+  def __init__(self):
+    self.ids = {"<eos>": 1}
+
+  def encode(self, text):
+    return (*(self.ids.setdefault(word, len(self.ids) + 1) for word in text.split()), 1)
+
+  def decode(self, tokens):
+    return " ".join(word for token in tokens for word, other in self.ids.items() if token == other != 1)
+
+
 class Fake:
   """Stands for `load_captioner`'s result; compiles for pictures that are black, as real ones do for any.
 
@@ -47,7 +61,7 @@ class Fake:
   """
 
   def __init__(self, delay, compiling=lambda: None):
-    self.delay, self.compiling = delay, compiling
+    self.delay, self.compiling, self.vocabulary = delay, compiling, Words()
 
   def best(self, pictures, languages, *, search, seed, pad_to):
     time.sleep(self.delay) if np.any(pictures) else self.compiling()
@@ -58,7 +72,11 @@ class Fake:
     def candidate(picture, code) -> Any:
       text = f"{code} {picture[0, 0, 0]} {len(pictures)} {search}{drawn}"
       probability = picture[0, 0, 0] / 255 if search == "greedily" else None
-      return types.SimpleNamespace(text=text, probability=probability)
+      return types.SimpleNamespace(
+        text=text,
+        probability=probability,
+        tokens=self.vocabulary.encode(text)[: 1 if code == "quz" else None],
+      )
 
     return [
       {code: candidate(picture, code) for code in codes}
@@ -108,6 +126,12 @@ class Running:
     """Asks for captions of a picture."""
     with contextlib.closing(self.connect()) as connection:
       connection.request("POST", f"/v1/captions?{urlencode(parameters)}", body, headers or {})
+      return Answer(connection.getresponse())
+
+  def chat(self, headers=None, **fields):
+    """Sends the request of a chat completion."""
+    with contextlib.closing(self.connect()) as connection:
+      connection.request("POST", "/v1/chat/completions", json.dumps(fields), headers or {})
       return Answer(connection.getresponse())
 
   def metric(self, name):
@@ -196,6 +220,13 @@ def real(model_dir, *options, until="ready"):
 def picture(colour=99, size=(24, 24), format="PNG"):
   """The file of a picture of one grey."""
   return images.plain(colour, size, format)
+
+
+def user(text, *pictures):
+  """The messages of a chat completion: a text of the user, with one picture unless others are given."""
+  urls = pictures or [f"data:image/png;base64,{base64.b64encode(picture()).decode()}"]
+  images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+  return [{"role": "user", "content": [*images, {"type": "text", "text": text}]}]
 
 
 def _serve(delay, options):

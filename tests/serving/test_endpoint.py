@@ -166,14 +166,19 @@ def test_allowed_hosts_of_a_loopback_server(host):
 
 def test_openapi_describes_every_endpoint(server):
   described = server.get("/openapi.json").json
+  posted = {
+    "/v1/captions": lambda: server.ask(servers.picture()),
+    "/v1/chat/completions": lambda: server.chat(messages=servers.user("caption de")),
+  }
   for path, methods in described["paths"].items():
     for method, what in methods.items():
-      answer = server.get(path) if method == "get" else server.ask(servers.picture())
+      answer = server.get(path) if method == "get" else posted[path]()
       kinds = what["responses"]["200"]["content"]
       assert answer.status == 200
       assert answer.headers["content-type"].split(";")[0] in kinds
-  for statuses in described["paths"]["/v1/captions"]["post"]["responses"].values():
-    assert statuses["description"]
+  for path in posted:
+    for statuses in described["paths"][path]["post"]["responses"].values():
+      assert statuses["description"]
   named = set(_references(described))
   assert named == {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
   body = described["paths"]["/v1/captions"]["post"]["requestBody"]["content"]["image/png"]["schema"]

@@ -14,8 +14,8 @@ def add(commands) -> None:
   command = base.add_command(
     commands, "serve", _serve, "caption pictures on a web page and over HTTP",
     "The page opens at once, and captions while the model is still compiled. SIGTERM stops the server once every "
-    "request is answered. POST /v1/captions takes a picture's file as its body; /openapi.json describes it. There is "
-    "no access control.",
+    "request is answered. POST /v1/captions takes a picture's file as its body, and /v1/chat/completions what clients "
+    "of OpenAI's API send; /openapi.json describes both. There is no access control.",
     extra="serve",
   )  # fmt: skip
   searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"

@@ -44,14 +44,13 @@ def load(name: str) -> Captioner:
     raise UsageError(
       f"--captioner={name}: {module_name} cannot be imported ({_reason(error)}): mend it, or install what it needs"
     ) from None
-  function: Callable[..., Any] | None = getattr(module, function_name, None)
-  if not callable(function):
+  if not callable(getattr(module, function_name, None)):
     raise UsageError(
       f"--captioner={name}: {module_name} has no function {function_name}: name one that it has"
     )
   path = getattr(module, "__file__", None)
   digest = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest() if path else ""
-  return Captioner(name, digest, function)
+  return Captioner(name, digest, getattr(module, function_name))
 
 
 def caption(

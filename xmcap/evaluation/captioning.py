@@ -43,12 +43,14 @@ _ROWS = (1, 2, 4, 8, 12, 24, 36)
 class Candidate:
   """A caption and its score: the sum of its log-probabilities, with beam search divided by the length penalty.
 
-  `probability` is the mean probability of its tokens with greedy search, else None.
+  `probability` is the mean probability of its tokens with greedy search, else None. `tokens` are those that were
+  decoded: the last is EOS, unless there are as many as were allowed.
   """
 
   text: str
   score: float
   probability: float | None = None
+  tokens: tuple[int, ...] = ()
 
 
 class ImageCaptioner:
@@ -307,7 +309,9 @@ class ImageCaptioner:
       strict=True,
     )
     candidates = [
-      Candidate(self.vocabulary.decode(row), *of_row) for row, *of_row in rows if of_row[0] > IMPOSSIBLE / 2
+      Candidate(self.vocabulary.decode(row), score, mean, tuple(row[row != vocabulary_lib.PAD_ID].tolist()))
+      for row, score, mean in rows
+      if score > IMPOSSIBLE / 2
     ]
     return sorted(candidates, key=lambda candidate: -candidate.score)
 

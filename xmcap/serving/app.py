@@ -24,8 +24,8 @@ from xmcap import wording
 from xmcap.pages.report import elements
 from xmcap.progress import Say
 from xmcap.reading import image_formats
+from xmcap.serving import chat, metrics, openapi
 from xmcap.serving import limits as limits_lib
-from xmcap.serving import metrics, openapi
 from xmcap.serving.batching import Batcher, Batching
 from xmcap.serving.limits import Limits, Refused
 from xmcap.serving.model import ServedModel
@@ -125,7 +125,7 @@ class _Captions:
       response = await self._response(request, leave)
       await response(scope, receive, noting)
     except Refused as error:
-      await _refusal(error)(scope, receive, noting)
+      await _refusal(error, self._body_of(error))(scope, receive, noting)
     except ClientDisconnect:
       status = 499  # nginx's code for a client that disconnected
     finally:
@@ -136,7 +136,9 @@ class _Captions:
   async def _response(self, request: Request, leave: Callable[[], None]) -> Response:
     service, limits = self._service, self._service.limits
     asked = self._asked(request)
-    body = await service.uploads.read(request, limits, leave)
+    body = await service.uploads.read(request, limits, limits.upload_bytes, leave)
+    if not body:
+      raise Refused(400, "no picture: send the bytes of its file as the body of the request")
     image = await service.decoders.decode(body, service.model.image_size)
     del body
     captions = service.batcher.captions(
@@ -154,10 +156,11 @@ class _Captions:
     warnings = filter(None, (warning, service.model.unlike(by_language)))
     return JSONResponse({**answer, "warning": warning} if (warning := "; ".join(warnings)) else answer)
 
+  def _body_of(self, error: Refused) -> Mapping[str, Any]:
+    return {"error": str(error)}
+
   def _asked(self, request: Request) -> _Asked:
-    origin = request.headers.get("origin")
-    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
-      raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
+    _check_origin(request)
     query = dict(request.query_params)
     if len(query) < len(request.query_params.multi_items()):
       twice = wording.repeated(name for name, _ in request.query_params.multi_items())
@@ -183,6 +186,40 @@ class _Captions:
       raise Refused(400, "stream: give true or false")
     self._service.start.check(name)
     return _Asked(languages, name, search, of_draws.get("seed"), stream == "true")
+
+
+class _Chat(_Captions):
+  """`POST /v1/chat/completions`."""
+
+  async def _response(self, request: Request, leave: Callable[[], None]) -> Response:
+    service, limits = self._service, self._service.limits
+    _check_origin(request)
+    body = await service.uploads.read(request, limits, chat.most_bytes(limits.upload_bytes), leave)
+    asked, file = await service.decoders.call(chat.read, body, service.model, limits.upload_bytes)
+    del body
+    service.start.check(asked.search_name)
+    image = await service.decoders.decode(file, service.model.image_size)
+    del file
+    captions = service.batcher.captions(
+      image, (asked.language,), asked.search, limits.caption_seconds, asked.seed, leave
+    )
+    async with contextlib.aclosing(captions):
+      by_language = {language: caption async for language, caption in captions}
+    warnings = filter(None, (service.model.warning((asked.language,)), service.model.unlike(by_language)))
+    caption, vocabulary = by_language[asked.language], service.batcher.captioner.vocabulary
+    answer = chat.completion(asked, caption, vocabulary, service.model.name, "; ".join(warnings))
+    if asked.stream:
+      return Response(chat.events(answer), media_type="text/event-stream")
+    return JSONResponse(answer)
+
+  def _body_of(self, error: Refused) -> Mapping[str, Any]:
+    return chat.error(error)
+
+
+def _check_origin(request: Request) -> None:
+  origin = request.headers.get("origin")
+  if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+    raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
 
 
 def _nothing() -> None:
@@ -218,11 +255,11 @@ async def _lines(captions, warning: str, model: ServedModel) -> AsyncIterator[st
       yield json.dumps({"error": str(error)}) + "\n"
 
 
-def _refusal(error: Refused) -> Response:
+def _refusal(error: Refused, body: Mapping[str, Any]) -> Response:
   headers = {"retry-after": "1"} if error.status in (429, 503) else {}
   if error.status == 408:
     headers["connection"] = "close"
-  return JSONResponse({"error": str(error)}, error.status, headers)
+  return JSONResponse(body, error.status, headers)
 
 
 def make(
@@ -265,6 +302,8 @@ def make(
     Route("/openapi.json", fixed(description, "application/json")),
     Route("/v1/model", about),
     Route("/v1/captions", _Captions(service), methods=["POST"]),
+    Route("/v1/chat/completions", _Chat(service), methods=["POST"]),
+    Route("/v1/models", fixed(json.dumps(chat.models(model)), "application/json")),
     Route("/health", health),
     Route("/metrics", measured),
   ]
@@ -321,7 +360,7 @@ class _Headers:
       if scope["type"] == "http":
         self._check(scope)
     except Refused as error:
-      await _refusal(error)(scope, receive, adding)
+      await _refusal(error, {"error": str(error)})(scope, receive, adding)
     else:
       await self._app(scope, receive, adding)
 

@@ -30,6 +30,11 @@ if TYPE_CHECKING:  # which imports jax
 class ServedCaptioner(Protocol):
   """The part of `ImageCaptioner` that a server uses."""
 
+  @property
+  def vocabulary(self) -> Any:
+    """Its `decode` makes a text of tokens."""
+    ...
+
   def best(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int, pad_to: int
   ) -> Sequence[Mapping[str, "Candidate"]]:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from starlette.requests import Request
@@ -28,11 +29,11 @@ _BODY = "upload"  # the key of a picture without a name
 
 
 class Refused(XmcapError):
-  """A request that is rejected; `status` is the HTTP status."""
+  """A request that is rejected; `status` is the HTTP status, `field` the field of a chat completion that is wrong."""
 
-  def __init__(self, status: int, message: str):
+  def __init__(self, status: int, message: str, field: str | None = None):
     super().__init__(message)
-    self.status = status
+    self.status, self.field = status, field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,17 +90,16 @@ class Uploads:
     upload.leave()
     return True
 
-  async def read(self, request: Request, limits: Limits, leave: Callable[[], None]) -> bytes:
-    """Reads the body of a request; Refused if it is too large, too slow or empty. Never buffers more than the limit.
+  async def read(self, request: Request, limits: Limits, most: int, leave: Callable[[], None]) -> bytes:
+    """Reads the body of a request; Refused if it is too large or too slow. Never buffers more than `most` bytes.
 
     `leave` is called if the request has lost its place to another.
     """
-    most = limits.upload_bytes
     declared = request.headers.get("content-length", "")
     body = bytearray()
     if declared.isdigit() and int(declared) > most:
       await _discard(request, leave)
-      raise _too_large(most)
+      raise too_large(limits.upload_bytes)
     upload = _Upload(asyncio.timeout(limits.upload_seconds), asyncio.get_running_loop().time(), leave)
     try:
       async with upload.timeout:
@@ -122,9 +122,7 @@ class Uploads:
     if len(body) > most:
       body.clear()
       await _discard(request, leave)
-      raise _too_large(most)
-    if not body:
-      raise Refused(400, "no picture: send the bytes of its file as the body of the request")
+      raise too_large(limits.upload_bytes)
     return bytes(body)
 
 
@@ -137,7 +135,8 @@ async def _discard(request: Request, leave: Callable[[], None]) -> None:
         pass
 
 
-def _too_large(most: int) -> Refused:
+def too_large(most: int) -> Refused:
+  """The refusal of a picture of more than `most` bytes."""
   return Refused(413, f"the picture's file is larger than the limit of {most:,} bytes: make it smaller")
 
 
@@ -155,6 +154,10 @@ class DecodingThreads:
     """Lets go of the threads, without waiting for them."""
     for threads in (self._threads, self._for_large):
       threads.shutdown(wait=False, cancel_futures=True)
+
+  async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function in a thread for small pictures."""
+    return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
   async def decode(self, data: bytes, size: int) -> np.ndarray:
     """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""

@@ -71,11 +71,38 @@ def document(model: ServedModel, limits: Limits) -> Mapping[str, Any]:
       },
     },
   }
+  chat = {
+    "summary": "Captions a picture, as a chat completion of OpenAI's API",
+    "description": (
+      "One message of the user, with one picture as image_url, a data URL, and a text that names one language, unless "
+      "the field `language` has its code. temperature above 0 and seed are for a search that samples captions; "
+      "max_tokens and max_completion_tokens cut the caption. Fields that would change it otherwise are refused. An "
+      "error is {error: {message, type, param, code}}."
+    ),
+    "requestBody": {"required": True, "content": {_JSON: {"schema": _ref("Chat")}}},
+    "responses": {
+      "200": {
+        "description": "the caption; usage counts its tokens, and none of the prompt, which the model does not read",
+        "content": {
+          _JSON: {"schema": {"type": "object"}},
+          "text/event-stream": {"schema": {"type": "string"}},
+        },
+      },
+      **{
+        str(status): {"description": words, "content": {_JSON: {"schema": {"type": "object"}}}}
+        for status, words in sorted({**_REFUSALS, 404: "there is no such model"}.items())
+      },
+    },
+  }
   return {
     "openapi": "3.1.0",
     "info": {"title": "xmcap", "version": __version__, "description": f"Captions of pictures in {noun}"},
     "paths": {
       "/v1/captions": {"post": captions},
+      "/v1/chat/completions": {"post": chat},
+      "/v1/models": {
+        "get": _get("The model and its languages, as OpenAI's API lists models", _JSON, {"type": "object"})
+      },
       "/v1/model": {
         "get": _get(
           "The model, its languages and searches, the limits, and how far the start is",
@@ -102,6 +129,19 @@ def document(model: ServedModel, limits: Limits) -> Mapping[str, Any]:
         },
         "Caption": _object(language={"enum": [*model.trained, *model.untrained]}, caption={"type": "string"}),
         "Warning": _object(warning={"type": "string"}),
+        "Chat": {
+          **_object(
+            messages={"type": "array", "items": {"type": "object"}},
+            model={"enum": [model.name]},
+            language={"enum": [*model.trained, *model.untrained]},
+            temperature={"anyOf": [{"const": 0}, _numbers("temperature")]},
+            seed=_numbers("seed"),
+            max_tokens={"type": "integer", "minimum": 1},
+            max_completion_tokens={"type": "integer", "minimum": 1},
+            stream={"type": "boolean"},
+          ),
+          "required": ["messages"],
+        },
         "Error": _object(error={"type": "string"}),
         "Health": _object(status={"enum": ["starting", "ready", "stopping"]}),
       }
