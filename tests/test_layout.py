@@ -79,7 +79,7 @@ BUDGETS = {
   "convert": 3_330,
   "dry_run": 620,
   "planning": 2_140,
-  "endpoint": 1_770,
+  "endpoint": 1_780,
   "serving": 1_820,
   "export": 470,
   "t5x": 430,

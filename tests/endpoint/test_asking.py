@@ -121,7 +121,7 @@ def test_a_request_that_hangs_is_sent_again(tmp_path):
   with Hangs().serving() as server:
     asking = _asked(server, tmp_path / "a.jsonl", settings={"timeout_seconds": 1})
   assert asking.states == {State.ANSWERED: 24}
-  assert asking.client.again == {"no answer in 1 seconds": 1}
+  assert asking.client.again["no answer in 1 seconds"] >= 1
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_fields_that_a_server_does_not_take_are_learned_once(tmp_path):
   [
     (error(401, "Incorrect API key"), "answers 401 (Incorrect API key): check the key"),
     (error(404, "no model `stub`"), "answers 404 (no model `stub`): check the URL and --model"),
-    (error(422, "extra field: seed"), "the first 5 questions failed: 422 (extra field: seed)"),
+    (error(422, "extra field: seed"), "the first 3 pictures failed: 422 (extra field: seed)"),
     (error(429, "You exceeded your current quota"), "answers 429 (You exceeded your current quota): check the account"),
   ],
 )  # fmt: skip
@@ -190,7 +190,7 @@ def test_what_is_the_fault_of_the_run_ends_it(tmp_path, response, message):
   with Endpoint(every(1, response)).serving() as server, pytest.raises(UsageError) as raised:
     _asked(server, tmp_path / "a.jsonl")
   assert message in str(raised.value)
-  assert len(server.requests) < 20
+  assert len(server.requests) < 24
 
 
 def test_a_server_that_never_answers(tmp_path):

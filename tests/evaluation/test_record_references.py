@@ -50,7 +50,7 @@ def test_an_evaluator_takes_records_and_names_its_rows(corpus):
   evaluator = CaptionEvaluator(
     Same(), str(corpus), languages=("en",), split="validation", name="dev", metrics=("exact",)
   )
-  rows = list(evaluator.run({}, None))
+  rows = list(at_once(evaluator.run({}, None)))
   assert ("en", "dev/exact", rows[0][2]) in rows and {name for _, name, _ in rows} == {"dev/exact"}
   assert len(evaluator.small(2).references) == 2
   release = CaptionEvaluator(Same(), str(corpus / "captions.jsonl"), languages=("en",))

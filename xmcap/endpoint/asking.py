@@ -154,8 +154,8 @@ class Asking(Tally):
     answer = await self._client.ask(body, turn, whole, self._check_cost)
     self.add(question, key, language, answer)
     url = self._client.endpoint.url
-    problem = f"{url}: the first {FIRST} questions failed: {answer.reason}: see the server's own log"
-    self.check_first(answer.state is State.FAILED, problem)
+    problem = f"{url}: the first {FIRST} pictures failed: {answer.reason}: see the server's own log"
+    self.check_first(key, answer.state is State.FAILED, problem)
 
   def _check_cost(self) -> None:
     if self._max_cost is not None and self.cost >= self._max_cost:

@@ -91,6 +91,7 @@ def _ask(tally: Tally, captioner: Captioner, key: str, image: Image.Image, ids: 
   for language, answer in got.items():
     tally.add(ids[language], key, language, answer._replace(model=captioner.name))
   tally.check_first(
+    key,
     all(answer.state is State.FAILED for answer in got.values()),
     f"--captioner={captioner.name}: it failed for the first {FIRST} pictures: {got[missing[0]].reason}: mend it",
   )

@@ -16,7 +16,7 @@ from xmcap.scoring import residue
 CLEANED = tuple(kind for kind in residue.KINDS if kind not in ("prefix", "suffix"))
 """The kinds of residue that are removed from answers: those that a caption shows by itself."""
 
-FIRST = 5  # questions that all failed mean that something is wrong with the run
+FIRST = 3  # pictures that all failed mean that something is wrong with the run, and not with them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Tally:
     self.broken: dict[str, str] = {}
     self.ids: dict[tuple[str, str], str] = {}
     self._begun = _now()
-    self._failed_first = -1 if State.ANSWERED in journal.states.values() else 0
+    self._has_answers = State.ANSWERED in journal.states.values()
+    self._failing: set[str] = set()  # pictures
 
   @property
   def states(self) -> collections.Counter[State]:
@@ -73,12 +74,11 @@ class Tally:
     self.tokens = self.tokens.plus(answer.tokens)
     self.asked += 1
 
-  def check_first(self, failed: bool, problem: str) -> None:
-    """Raises UsageError, with the problem, if the first five failed and nothing was ever answered."""
-    if self._failed_first < 0:
-      return
-    self._failed_first = self._failed_first + 1 if failed else -1
-    if self._failed_first >= FIRST:
+  def check_first(self, key: str, failed: bool, problem: str) -> None:
+    """Raises UsageError, with the problem, if the first pictures failed and nothing was ever answered."""
+    self._has_answers |= not failed
+    self._failing.add(key)
+    if not self._has_answers and len(self._failing) >= FIRST:
       raise UsageError(problem)
 
   def outcome(
