@@ -11,6 +11,7 @@ from xmcap.evaluation.evaluators import CaptionEvaluator
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.languages import TRAINED
 from xmcap.scoring import read_references
+from xmcap.training.deferred import at_once
 
 
 @pytest.fixture(scope="module")
