@@ -1,6 +1,6 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--keep=FOLDER]
+usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--policies dots full no] [--keep=FOLDER]
 (default: all; each takes minutes; plans in FOLDER are not made again)
 `node` needs the extra cuda.
 """
@@ -23,6 +23,7 @@ _RUN = "--gin_file=runs/train_coco35l.gin"
 _ESTIMATE = (
   "Batch 2,048. Times are estimates for the compiled program (see docs/pods.md). Nothing was run on a TPU."
 )
+_POLICIES = ("dots", "full", "no")  # of `remat`
 _arguments = argparse.Namespace()
 _NODE = (
   "Per GPU, with 2,048 captions in all, K = 1, targets of 32 tokens. Compiled on a host without a GPU: nothing was run "
@@ -34,6 +35,7 @@ _NODE = (
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   parser.add_argument("--tables", nargs="+", choices=_TABLES, default=list(_TABLES))
+  parser.add_argument("--policies", nargs="+", choices=_POLICIES, default=list(_POLICIES))
   parser.add_argument("--keep", default="")
   parser.parse_args(namespace=_arguments)
   for name in _arguments.tables:
@@ -98,7 +100,7 @@ def captions_per_image() -> None:
 def remat() -> None:
   """Bg and Lg with each policy of the ViT, with layers scanned; of one that does not fit, the memory alone."""
   rows = []
-  for policy, model in itertools.product(("dots", "full", "no"), ("bg", "lg")):
+  for policy, model in itertools.product(_arguments.policies, ("bg", "lg")):
     plan = kept(f"remat_{model}_{policy}", functools.partial(_scanned, model, policy))
     memory, said = plan["memory"], plan.get("estimate")
     of = f"{_gib(memory['total'])} of {memory['allowed'] / 2**30:.2f}"
