@@ -1,7 +1,7 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--policies dots full no] [--keep=FOLDER]
-(default: all; each takes minutes; plans in FOLDER are not made again)
+usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--policies dots full no]
+  [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
 `node` needs the extra cuda.
 """
 
