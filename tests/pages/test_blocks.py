@@ -65,6 +65,7 @@ OUTSIDE = {
   "gcloud": "rents machines",
   "ssh-add": "needs a key",
   "tensorboard": "is a server",
+  "vllm": "is a server",
   "xprof": "is a server",
   "mkdir": "is the shell's",
   "cat": "is the shell's",

@@ -48,6 +48,7 @@ def _plan(arguments) -> None:
   if isinstance(topology, topologies.GpuNode):
     only = "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
     base.refuse(arguments, ("search", "decode", "price", "core_price", "length_mix", "programs"), only)
+  base.check_names(arguments)  # before jax is imported
   topologies.prepare_host()
   if topology is not None:
     measure.use_xla_flags(
