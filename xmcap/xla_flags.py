@@ -14,6 +14,7 @@ from pathlib import Path
 
 from xmcap import platforms
 from xmcap.errors import UsageError
+from xmcap.terminal import shown
 
 NONE = "none"
 VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
@@ -119,3 +120,6 @@ def _try(variable: str, flags: str, text: str) -> None:
   for pattern, why in _REFUSALS:
     if match := re.search(pattern, said):
       raise UsageError(f"--xla_flags={text}: {why.format(' of '.join(filter(None, match.groups())))}")
+  if ended.returncode:
+    last = next(reversed(said.strip().splitlines()), f"exit code {ended.returncode}")
+    raise UsageError(f"--xla_flags={text}: the compiler does not start with them ({shown(last)})")

@@ -200,14 +200,15 @@ def test_a_server_that_never_answers(tmp_path):
 
 
 def test_runs_that_end_early_ask_nothing_twice(tmp_path):
-  """Ten runs that end at their second question by a limit of costs: no answer is lost or asked for again."""
+  """Runs that end after two more questions by a limit of costs: no answer is lost or asked for again."""
   asked = collections.Counter()
   with Endpoint().serving() as server:
-    for _ in range(10):
-      with pytest.raises(XmcapError, match="--max_cost"):
-        _asked(
-          server, tmp_path / "a.jsonl", settings={"max_requests": 1}, price=Price(1e6, 1e6, 1e6), max_cost=1.5 * 110
-        )  # fmt: skip
+    for number in range(10):
+      most = {"price": Price(1e6, 1e6, 1e6), "max_cost": (2 * number + 1.5) * 110}  # a question costs 110
+      for _ in range(2):  # what earlier runs cost counts, so the second asks nothing
+        with pytest.raises(XmcapError, match="--max_cost"):
+          _asked(server, tmp_path / "a.jsonl", settings={"max_requests": 1}, **most)
+        assert len(server.requests) == 2 * (number + 1)
     _asked(server, tmp_path / "a.jsonl")
   asked.update(map(_of_question, server.requests))
   assert len(asked) == 24

@@ -89,7 +89,9 @@ def _add_endpoint(group) -> None:
   base.number(group, "--timeout", "seconds, after which a request is sent again; default: 180", least=1)
   base.number(group, "--max_requests", "most requests under way; default: 64", least=1, most=10_000)
   base.text(group, "--price", "IN,OUT[,CACHED]", "dollars for a million tokens", "")
-  base.text(group, "--max_cost", "DOLLARS", "ask nothing more after so much", "")
+  base.text(
+    group, "--max_cost", "DOLLARS", "ask nothing more after so much, with earlier runs of the same --out", ""
+  )
   base.flag(group, "--blind", "go on if the model does not see pictures")
   batch = "write the questions as batch files of OpenAI's format instead of sending them; needs no --endpoint"
   base.text(group, "--write_batch", "DIR", batch, "")

@@ -19,9 +19,8 @@ from xmcap.errors import XmcapError
 from xmcap.progress import Progress, Say
 
 STRATEGIES = ("direct", "translate")
-_PICTURES = (
-  4  # at least so many are under way, so that the first questions of the next hide those of the last
-)
+# At least so many pictures are under way, so that the first questions of the next hide the last of another.
+_PICTURES = 4
 _PIVOT = "en"
 
 
@@ -51,7 +50,7 @@ class Asking(Tally):
     strategy: `direct`, or `translate`: the caption is asked in English, and translated.
     by_id: whether the server keeps pictures by their ids, so that only the first question of a picture has its bytes.
     price: of tokens.
-    max_cost: dollars, after which nothing more is asked; None: no limit.
+    max_cost: dollars of all answers in the journal, after which nothing more is asked; None: no limit.
   """
 
   def __init__(
@@ -66,8 +65,8 @@ class Asking(Tally):
 
   @property
   def cost(self) -> float:
-    """Dollars of this run's tokens."""
-    return self._price.of(self.tokens)
+    """Dollars of all answers in the journal, those of earlier runs too."""
+    return self._price.of(self.journal.tokens)
 
   async def run(self, keys: Sequence[str], say: Say) -> None:
     """Asks for the captions of pictures, by their keys.
@@ -130,8 +129,7 @@ class Asking(Tally):
   async def _caption(self, turn: int, picture: Picture, language: str, sent: bool = False) -> str:
     """The id of the question for a caption; it is asked unless the journal has its answer."""
     whole = self._questions.of_picture(picture, language, False if self._by_id else None)
-    plain = self._questions.of_picture(picture, language)
-    question = question_id(self._questions.identity(plain, picture))
+    question = question_id(self._questions.identity(whole, picture))
     body = self._questions.of_picture(picture, language, True) if sent else whole
     await self._settle(turn, question, picture.key, language, body, (lambda: whole) if sent else None)
     return question

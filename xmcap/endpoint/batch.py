@@ -98,7 +98,11 @@ def read(
   spent = f", {cost:,.2f} dollars" if cost else ""
   notes.append(f"tokens: {tokens.prompt:,} of prompts, {tokens.completion:,} of answers{spent}")
   batches = [os.path.basename(path) for path in paths]
-  fields = {**asked(endpoint, settings), "batches": batches, "dollars": round(cost, 4)}
+  fields = {
+    **asked(endpoint, settings),
+    "batches": batches,
+    "dollars": round(settings.price.of(journal.tokens), 4),
+  }
   return tally.outcome(keys, settings.languages, fields, notes, verb="read")
 
 

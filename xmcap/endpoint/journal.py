@@ -31,11 +31,13 @@ class Journal:
   Attributes:
     path: the file.
     states: id -> state of its last answer.
+    tokens: of all answers.
   """
 
   def __init__(self, path: str | os.PathLike):
     self.path = pathlib.Path(path)
     self.states: dict[str, State] = {}
+    self.tokens = Tokens()
     self._starts: dict[str, int] = {}  # id -> where the line of its last answer starts
     self._synced = time.monotonic()
     try:
@@ -53,6 +55,7 @@ class Journal:
             f"{path}, line {number:,}: not an answer of `xmcap caption --endpoint`: move the file away"
           ) from None
         self.states[question], self._starts[question] = answer.state, start
+        self.tokens = self.tokens.plus(answer.tokens)
         start += len(line)
     self._size = start
 
@@ -79,6 +82,7 @@ class Journal:
         "and the same command continues"
       ) from None
     self.states[question], self._starts[question] = answer.state, self._size
+    self.tokens = self.tokens.plus(answer.tokens)
     self._size += len(data)
 
   def answer(self, question: str) -> Answer:

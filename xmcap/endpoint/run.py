@@ -28,9 +28,8 @@ class Settings:
     strategy: of `asking.STRATEGIES`.
     shots: examples.
     price: of tokens.
-    max_cost: dollars, after which nothing more is asked; None: no limit.
+    max_cost: dollars of all answers in the journal, after which nothing more is asked; None: no limit.
     blind: whether to go on with a model that does not see pictures.
-    ids: whether to let the server keep pictures by ids where it can.
   """
 
   prompt: Prompt
@@ -40,7 +39,6 @@ class Settings:
   price: Price = Price()
   max_cost: float | None = None
   blind: bool = False
-  ids: bool = True
 
 
 def caption(
@@ -73,11 +71,15 @@ async def _caption(endpoint, settings, keys, read, journal, say) -> Outcome:
       say(f"{endpoint.model} tells two pictures apart, but says of a red circle and a blue square {said}")
     asking = Asking(
       client, questions, journal, settings.languages, read, settings.strategy,
-      bool(looked and looked.by_id and settings.ids), settings.price, settings.max_cost,
+      bool(looked and looked.by_id), settings.price, settings.max_cost,
     )  # fmt: skip
     await asking.run(keys, say)
     server = await client.models()
-  spent = f", {asking.cost:,.2f} dollars" if settings.price != Price() else ""
+  spent = (
+    f", {settings.price.of(asking.tokens):,.2f} dollars, {asking.cost:,.2f} with earlier runs"
+    if settings.price != Price()
+    else ""
+  )
   tokens = asking.tokens
   notes = [
     f"{wording.count(client.attempts, 'request')}, {client.bytes_sent / 1e6:,.1f} MB sent, at most "

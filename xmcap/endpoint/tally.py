@@ -90,7 +90,8 @@ class Tally:
     Args:
       keys: of all pictures.
       languages: codes of all captions.
-      fields: what its provenance has besides: who was asked, and what.
+      fields: what its provenance has besides: who was asked, and what. Its tokens are those of all runs, with their
+        dollars; what is asked, requests and bytes are of this one.
       notes: the last lines for people.
       verb: what this run did with its questions.
     """
@@ -99,7 +100,7 @@ class Tally:
     provenance = {
       **fields, "answered_by": models, "languages": list(languages),
       "states": {state.value: states[state] for state in State}, "cleaned": cleaned, "emptied": emptied,
-      "asked": self.asked, "tokens": self.tokens._asdict(), "begun": self._begun, "ended": _now(),
+      "asked": self.asked, "tokens": self.journal.tokens._asdict(), "begun": self._begun, "ended": _now(),
       "xmcap": xmcap.__version__,
     }  # fmt: skip
     missing = len(keys) * len(languages) - sum(map(len, captions.values()))

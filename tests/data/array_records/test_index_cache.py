@@ -44,7 +44,7 @@ def test_index_is_read_once_a_host_and_mapped(store, remote):
   (path,), (original,) = kept(), remote.glob("*.index")
   assert path.read_bytes() == original.read_bytes() and len(index_reads(store)) == 1
   other = opened(3)
-  assert other == first and other.held is None
+  assert other == first and other.in_memory is None
   size = path.stat().st_size
   assert index_reads(store)[1:] == [f"bytes={size - 4}-{size - 1}"]
   assert isinstance(other.open().rows.base.obj, mmap.mmap)
@@ -103,7 +103,7 @@ def test_index_is_held_where_it_cannot_be_kept(store, remote, monkeypatch, cache
     gin.parse_config("RecordCache.bytes = 1_000_000" if cache else "RecordCache.bytes = 0")
   try:
     monkeypatch.setattr(files, "write_bytes", full)
-    assert len(opened(5).held.rows) == PICTURES
+    assert len(opened(5).in_memory.rows) == PICTURES
   finally:
     gin.clear_config()
 

@@ -2,7 +2,7 @@
 
 An index is read from the bucket once a host, verified, compared with its file, and kept in the folder of `RecordCache`.
 Other processes and later runs read only the four bytes of its checksum from the bucket: while these are those of the
-kept file, it is the same index. Without a cache, or if the disk takes no more, a process holds the index in memory.
+kept file, it is the same index. Without a cache, or if the disk takes no more, a process has the index in memory.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ _writing = threading.Lock()
 
 @dataclasses.dataclass(frozen=True)
 class CachedIndex:
-  """The index of a file: kept at a path, or held; `version` differs between indexes."""
+  """The index of a file: kept at a path, or in memory; `version` differs between indexes."""
 
   version: bytes
   path: str = ""
-  held: RangeIndex | None = None
+  in_memory: RangeIndex | None = None
 
   def open(self) -> RangeIndex:
     """Returns the index; OSError or ValueError if the kept file was removed or replaced."""
-    return self.held or _mapped(self.path, self.version)
+    return self.in_memory or _mapped(self.path, self.version)
 
 
 class Opening:
@@ -72,7 +72,7 @@ class Opening:
         return CachedIndex(version_of(data), str(self._path))
       except XmcapError as error:
         logging.log_first_n(logging.WARNING, "indexes are held in memory: %s", 1, error)
-    return CachedIndex(version_of(data), held=index)
+    return CachedIndex(version_of(data), in_memory=index)
 
 
 def forget(index: CachedIndex) -> None:

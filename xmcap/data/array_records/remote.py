@@ -21,9 +21,8 @@ from xmcap.files.object_store import Read, ShortObjectError
 T = TypeVar("T")
 
 _AHEAD = 64
-GAP = (
-  256 << 10
-)  # bytes between two records that are read for nothing: fewer than a store sends in a request's latency
+# Bytes between two records that are read for nothing: fewer than a store sends in a request's latency.
+GAP = 256 << 10
 _LONGEST = 4 << 20  # bytes of a request
 
 
