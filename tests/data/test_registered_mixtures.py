@@ -338,3 +338,15 @@ def test_empty_and_malformed_mixtures_are_refused(corpora, mixed):
   seqio.MixtureRegistry.add(of_seqio, [(corpus.name, 1) for corpus in corpora])
   with pytest.raises(UsageError, match=f"'{of_seqio}' mixes .*: give one corpus here"):
     registry.registration(configure([{"corpus": of_seqio}]))
+
+
+def test_a_relative_folder_is_that_of_the_working_folder(corpora, tiny_dir, others_dir, register, tmp_path, monkeypatch):
+  corpus = register("data")
+  counts = []
+  for name, folder in (("first", tiny_dir), ("second", others_dir)):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "data").symlink_to(folder)
+    monkeypatch.chdir(tmp_path / name)
+    counts.append(len(corpus.source("train")))
+    assert corpus.vocabulary().path == "data/vocabulary.model"
+  assert counts == [NUM_PICTURES, NUM_OTHERS]

@@ -100,6 +100,21 @@ def test_output_lock_is_reentrant(tmp_path):
   assert not (tmp_path / ".xmcap.lock").exists()
 
 
+def test_a_folder_that_another_process_removes_while_it_is_made_is_locked(tmp_path, monkeypatch):
+  """As when that process releases an empty folder between `mkdir` and the look whether it is a folder."""
+  made = os.makedirs
+  left = [FileExistsError(errno.EEXIST, "File exists"), FileNotFoundError(errno.ENOENT, "No such file")]
+
+  def makedirs(*arguments, **options):
+    if left:
+      raise left.pop()
+    made(*arguments, **options)
+
+  monkeypatch.setattr(os, "makedirs", makedirs)
+  with outputs.held(tmp_path / "out", "xmcap score"):
+    assert (tmp_path / "out/.xmcap.lock").exists()
+
+
 def test_output_lock_follows_a_link_to_a_folder(tmp_path):
   (tmp_path / "out").mkdir()
   (tmp_path / "link").symlink_to("out")

@@ -214,5 +214,5 @@ def test_captions_are_scored_as_at_once_and_without_jax():
   evaluation.add("Captions", [call])
   rows = evaluation.outcome()["rows"]
   here = list(at_once([call]))
-  assert rows[-1] == ("", "loaded", 0) and here[-1][-1] == 2
+  assert rows[-1] == ("", "loaded", 0) and here[-1][-1] >= 2
   assert rows[:-1] == here[:-1] and ("mean", "dev/cider") in [row[:2] for row in rows]

@@ -59,11 +59,12 @@ class RegisteredCorpus:
         raise UsageError(
           f"{self.name} has no split '{name}', only {', '.join(self.splits)}: give one of these"
         )
-    return _source(place.data_dir, split, place.subset)
+    return _source(place.data_dir, split, place.subset, addresses.absolute(place.data_dir))
 
   def vocabulary(self) -> Vocabulary:
     """Returns the vocabulary; UsageError if its file does not exist."""
-    return _vocabulary(self.location().vocabulary)
+    path = self.location().vocabulary
+    return _vocabulary(path, addresses.absolute(path))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,8 @@ class CorpusPart:
 
 
 @functools.cache
-def _source(directory: str, split: str, subset: str) -> RecordSource:
+def _source(directory: str, split: str, subset: str, whole_path: str) -> RecordSource:
+  """Opens a split once, by its whole path: a relative one is another corpus in another working folder."""
   source = RecordSource(directory, split)
   if not subset:
     return source
@@ -109,7 +111,9 @@ def _source(directory: str, split: str, subset: str) -> RecordSource:
   return source.subset(np.sort([places[key] for key in chosen]), label)
 
 
-_vocabulary = functools.cache(Vocabulary)
+@functools.cache
+def _vocabulary(path: str, whole_path: str) -> Vocabulary:
+  return Vocabulary(path)
 
 
 def _locate(name: str, build_hint: str) -> Callable[..., Location]:

@@ -302,8 +302,8 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
     made_folder = not os.path.lexists(folder)
     try:
       for _ in range(_TRIES):
-        os.makedirs(folder, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # another process has just removed the empty folder
+        with _removed_by_another(folder):
+          os.makedirs(folder, exist_ok=True)
           descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
           holder = _lock(lock, descriptor, command)
           if holder is None:
@@ -317,6 +317,18 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
     except BaseException:
       if made_folder:
         _remove_if_empty(folder)
+      raise
+
+
+@contextlib.contextmanager
+def _removed_by_another(folder: str) -> Iterator[None]:
+  """Ends at the errors that come of another process which has just removed the empty folder."""
+  try:
+    yield
+  except FileNotFoundError:
+    pass
+  except FileExistsError:  # of `makedirs`, which found the folder when it made it, and not when it looked again
+    if os.path.lexists(folder) and not os.path.isdir(folder):
       raise
 
 
