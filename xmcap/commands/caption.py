@@ -78,9 +78,9 @@ def _add_endpoint(group) -> None:
     group,
     "--strategy",
     "NAME",
-    "direct, or translate: English first; default: direct",
+    "direct; translate: English first; or together: one question for all languages; default: direct",
     "",
-    choices=("direct", "translate"),
+    choices=("direct", "translate", "together"),
   )
   base.text(
     group, "--key_variable", "NAME", "environment variable with the API key; default: OPENAI_API_KEY", ""
@@ -186,9 +186,9 @@ def _with_endpoint(arguments) -> None:
       "--write_batch and --read_batch do not go together: read the answers, then write the rest"
     )
   batches = arguments.write_batch or arguments.read_batch
-  if batches and arguments.strategy == "translate":
+  if batches and arguments.strategy not in ("", "direct"):
     raise UsageError(
-      "--strategy=translate needs answers first, and batch files have none: give --strategy=direct"
+      f"--strategy={arguments.strategy}: a batch has a question for each caption: give --strategy=direct"
     )
   limits = {"timeout_seconds": arguments.timeout, "max_requests": arguments.max_requests}
   endpoint = inputs.endpoint(
