@@ -27,7 +27,7 @@ def write(captions: str | os.PathLike, fields: Mapping[str, Any]) -> None:
 def read(captions: str | os.PathLike) -> dict[str, Any] | None:
   """Returns the provenance of a file, None if it has none; UsageError if it is damaged or of another file."""
   path = pathlib.Path(path_of(captions))
-  if not path.is_file():
+  if not (path.is_file() and os.path.isfile(captions)):
     return None
   try:
     fields = json.loads(path.read_bytes())
