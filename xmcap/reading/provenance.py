@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xmcap import digests
 from xmcap.errors import UsageError, one_line
 from xmcap.files import files
 
@@ -51,11 +52,14 @@ def _named(fields: Mapping[str, Any]) -> str:
   try:
     if "captioner" in fields:
       return f"{fields['captioner']}#{fields['module_sha256'][:8]}".replace("|", "/")
-    prompt, shots = fields["prompt"]["name"], len(fields["shots"])
-    return f"{fields['model']},prompt={prompt},{fields['strategy']},shots={shots}".replace("|", "/")
-  except (LookupError, TypeError):
+    shots, extra = fields["shots"], sorted(fields["extra_body"].items())
+    named = [fields["model"], f"prompt={fields['prompt']['name']}", fields["strategy"]]
+    named.append(f"shots={digests.of_texts(shots) if shots else 0}")
+    named += [f"extra_body=#{digests.of_json(extra)}"] if extra else []
+    return ",".join(named).replace("|", "/")
+  except (LookupError, TypeError, AttributeError):
     raise UsageError(
-      "a provenance of captions without model, prompt, strategy and shots: remove it"
+      "a provenance of captions without model, prompt, strategy, shots and extra_body: remove it"
     ) from None
 
 

@@ -19,7 +19,7 @@ from xmcap.scoring.tables import leaderboards
 
 _SIGNATURE = (
   "metric.cider_d:n=4|metric.chrf:nc=6|metric.exact:unit=words|tokenizer:default-1[all]|"
-  "captioner:Q/VL,prompt=p1,direct,shots=0|bootstrap:100,seed=0,level=95%|xmcap:0.1.0"
+  "captioner:Q/VL,prompt=p1,direct,shots=0,extra_body=#93039ced3eca639c|bootstrap:100,seed=0,level=95%|xmcap:0.1.0"
 )
 _INTERVALS = {"cider_d": (1.0, 2.0), "chrf": (45.0, 55.0), "exact": (0.25, 0.75)}
 _PROVENANCE = {
@@ -194,7 +194,10 @@ def test_perfect_scores_that_rounding_lifts_stay_within_their_bounds():
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"model": "Q/other"}, "captions of Q/other,prompt=p1,direct,shots=0, but the scores are of Q/VL,"),
+    (
+      {"model": "Q/other"},
+      "captions of Q/other,prompt=p1,direct,shots=0,extra_body=#93039ced3eca639c, but the scores are of Q/VL,",
+    ),
     ({"ended": "yesterday"}, "c.provenance.json: damaged ("),
     ({"prompt": {"name": "p1"}}, "c.provenance.json: damaged ("),
   ],
