@@ -98,6 +98,7 @@ def test_a_lost_picture_is_sent_again(tmp_path):
     (error(503, "busy"), "503"),
     (lambda: Response(json.dumps(completion("half"))[:-40]), "200"),
     (lambda: Response("<html>"), "200"),
+    (lambda: Response("<html>Bad gateway</html>", 502), "502"),
   ],
 )
 def test_asked_again(tmp_path, response, reason):
@@ -184,19 +185,57 @@ def test_fields_that_a_server_does_not_take_are_learned_once(tmp_path):
     (error(404, "no model `stub`"), "answers 404 (no model `stub`): check the URL and --model"),
     (error(422, "extra field: seed"), "the first 3 pictures failed: 422 (extra field: seed)"),
     (error(429, "You exceeded your current quota"), "answers 429 (You exceeded your current quota): check the account"),
+    (
+      lambda: Response(status_code=308, headers={"Location": "https://b/v1/chat/completions"}),
+      "answers 308 (moved to https://b/v1/chat/completions): give that address",
+    ),
+    (lambda: Response("<html>Log in"), "the first 3 pictures failed: 200 (not a chat completion: <html>Log in)"),
+    (error(500, ""), "the first 3 pictures failed: 500 ()"),
   ],
 )  # fmt: skip
 def test_what_is_the_fault_of_the_run_ends_it(tmp_path, response, message):
   with Endpoint(every(1, response)).serving() as server, pytest.raises(UsageError) as raised:
     _asked(server, tmp_path / "a.jsonl")
   assert message in str(raised.value)
-  assert len(server.requests) < 24
+  assert len({_of_question(asked) for asked in server.requests}) < 24
 
 
 def test_a_server_that_never_answers(tmp_path):
   with Endpoint(every(1, error(503, "loading"))).serving() as server, pytest.raises(RestartError) as raised:
     _asked(server, tmp_path / "a.jsonl", settings={"patience_seconds": 0.2})
   assert "does not answer (loading)" in str(raised.value)
+
+
+def test_nobody_waits_without_a_line(tmp_path):
+  """It is said once that nothing comes, and again when a server that answered is gone."""
+
+  def gone(endpoint, asked):
+    return (
+      error(503, "loading")() if len(endpoint.requests) < 30 or 40 < len(endpoint.requests) < 80 else None
+    )
+
+  with Endpoint(gone).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl")
+  assert asking.states == {State.ANSWERED: 24}
+  assert asking.lines == [f"{server.url} does not answer (loading): asked again for 600 seconds"] * 2
+
+
+def test_why_captions_are_missing(tmp_path):
+  def odd(endpoint, asked):
+    text = asked["messages"][-1]["content"][-1]["text"]
+    if "Thai" in text:
+      return JSONResponse(completion("half of", finish="length"))
+    return error(400, "max_tokens=96: a window of 64")() if "German" in text else None
+
+  with Endpoint(odd).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl")
+    asking.journal = Journal(tmp_path / "a.jsonl")
+    assert asking.outcome(list(_PICTURES), _LANGUAGES, {}).notes == [
+      "24 questions: 12 answered, 6 cut, 6 failed; 24 asked now",
+      "6 failed: 400 (max_tokens=96: a window of 64)",
+      "6 cut: finish_reason length",
+      "what is cut stays so: ask with a prompt of your own that has more max_tokens",
+    ]
 
 
 def test_runs_that_end_early_ask_nothing_twice(tmp_path):

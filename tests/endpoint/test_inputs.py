@@ -50,6 +50,7 @@ def test_key_is_read_from_the_environment(monkeypatch):
     (("http://a", "m", "", "{"), "--extra_body: not JSON"),
     (("http://a", "m", "", "[1]"), "--extra_body: give an object"),
     (("http://a", "m", "", '{"model": "x"}'), "--extra_body: give an object"),
+    (("http://a", "m", "", '{"stream": true}'), "--extra_body: give an object"),
   ],
 )
 def test_wrong_endpoints(arguments, message):

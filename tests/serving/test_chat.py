@@ -160,6 +160,43 @@ def test_what_would_change_the_caption_is_refused_by_its_name(server, fields, st
   assert answers.error_message(answer.data).startswith(found["message"])
 
 
+@pytest.mark.parametrize(
+  ("method", "path", "status", "words"),
+  [
+    ("GET", "/v1/models/gpt", 404, "there is no model 'gpt' here: give 'fake'"),
+    ("POST", "/v1/responses", 404, "Not Found: /openapi.json lists the endpoints"),
+    ("GET", "/v1/chat/completions", 405, "Method Not Allowed: /openapi.json"),
+  ],
+)
+def test_other_addresses_are_refused_as_the_openai_package_reads_it(server, method, path, status, words):
+  with contextlib.closing(server.connect()) as connection:
+    connection.request(method, path, b"{}")
+    answer = servers.Answer(connection.getresponse())
+  assert answer.status == status and words in answer.json["error"]["message"]
+  assert answer.json["error"]["code"] == ("model_not_found" if "models" in path else None)
+
+
+def test_one_model_by_its_name(server):
+  assert server.get("/v1/models/fake").json["id"] == "fake"
+
+
+@pytest.mark.parametrize(
+  "fields",
+  [
+    {"max_tokens": 1024, "temperature": 0},
+    {"max_completion_tokens": 1024, "response_format": {"type": "text"}},
+    {"max_tokens": 16384, "temperature": 0.0, "n": 1, "stream": False},
+  ],
+  ids=["lmms-eval", "lmms-eval, gpt-5", "VLMEvalKit"],
+)
+def test_requests_of_peers(server, fields):
+  """Fields, a system's message and `detail` as clients of lmms-eval 0.7.2 and VLMEvalKit e8e78f05 send them."""
+  system = {"role": "system", "content": [{"type": "text", "text": "You are a helpful assistant."}]}
+  image = {"type": "image_url", "image_url": {"url": PNG, "detail": "high"}}
+  user = {"role": "user", "content": [image, {"type": "text", "text": "Caption in German:"}]}
+  assert content(server.chat(model="fake", messages=[system, user], **fields)) == "de 99 1 greedily"
+
+
 def test_bodies_that_are_not_json_and_foreign_pages_are_refused(server):
   assert server.chat({"Origin": "http://stranger.example"}, **asked()).status == 403
   for body in (b"", b"{", b"\xff", b"[" * 100_000):

@@ -20,9 +20,9 @@ from xmcap.errors import RestartError, UsageError, one_line
 _AGAIN = (408, 425, 429, 500, 502, 503, 504, 529)
 _OF_THE_RUN = {
   401: "check the key", 402: "check the account", 403: "check the key and its permissions",
-  404: "check the URL and --model",
+  404: "check the URL and --model", **dict.fromkeys((301, 302, 303, 307, 308), "give that address"),
 }  # fmt: skip
-_SERVER_ERRORS = 3  # attempts that end in 500, which may be the picture's fault
+_SERVER_ERRORS = 3  # attempts that end in 500, or in half an answer, which may be the picture's fault
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds
 _CONNECTIONS = 8  # of a pool
 _MISSES = "cache miss"
@@ -84,6 +84,7 @@ class Client:
     self._say, self._pause = say, pause
     self._learned: dict[str, str] = {}  # field -> the name that takes its place, "" for none
     self._answered = 0
+    self._waits = False  # it was said that nothing comes, and nothing has come since
     headers = {"Content-Type": "application/json"}
     if endpoint.key:
       headers["Authorization"] = f"Bearer {endpoint.key}"
@@ -133,11 +134,11 @@ class Client:
       if status == 200:
         with contextlib.suppress(answers.UnreadableError):
           answer = answers.read(content)
-          self._answered += 1
+          self._answered, self._waits = self._answered + 1, False
           if not failures:
             self.limit.answered()
           return answer
-        message = "half an answer"
+        message = f"not a chat completion: {answers.error_message(content)[:80]}"
       else:
         message = answers.error_message(content)
       if status in _OF_THE_RUN and not answers.is_filtered(message):
@@ -156,8 +157,12 @@ class Client:
       failures += 1
       self._count("429" if status == 429 else message if status == 0 else str(status))
       self.limit.refused(wait) if status == 429 else self.limit.failed()
-      if status == 500 and failures >= _SERVER_ERRORS:
-        return Answer(State.FAILED, reason=f"500 ({message})")
+      if status in (200, 500) and failures >= _SERVER_ERRORS:
+        return Answer(State.FAILED, reason=f"{status} ({message})")
+      if status != 429 and failures >= _SERVER_ERRORS and not self._waits:
+        self._waits = True
+        seconds = f"{self.endpoint.patience_seconds:.0f} seconds"
+        self._say(f"{self.endpoint.url} does not answer ({message}): asked again for {seconds}")
       if time.monotonic() > deadline:
         if not self._answered:
           raise RestartError(
@@ -191,7 +196,9 @@ class Client:
       raise UsageError(
         f"--endpoint={self.endpoint.url}: {one_line(error)}: give http://HOST:PORT/v1"
       ) from None
-    return answer.status_code, answer.content, _retry_after(answer.headers.get("Retry-After", ""))
+    moved = answer.headers.get("Location") if answer.is_redirect else None
+    content = f"moved to {moved}".encode() if moved else answer.content
+    return answer.status_code, content, _retry_after(answer.headers.get("Retry-After", ""))
 
   def _fields(self, body: Body) -> Body:
     """The request with what this server calls by another name, or does not take."""

@@ -61,7 +61,7 @@ def endpoint(url: str, model: str, key_variable: str, extra_body: str, **limits:
     body = json.loads(extra_body or "{}")
   except ValueError as error:
     raise UsageError(f"--extra_body: not JSON ({error})") from None
-  if not isinstance(body, dict) or {"messages", "model"} & body.keys():
+  if not isinstance(body, dict) or {"messages", "model", "n", "stream"} & body.keys():
     raise UsageError('--extra_body: give an object of further fields, such as {"top_k": 1}')
   url = url.rstrip("/").removesuffix("/chat/completions")
   return Endpoint(url if not url or url.count("/") > 2 else f"{url}/v1", model, key, body, **limits)

@@ -17,6 +17,7 @@ CLEANED = tuple(kind for kind in residue.KINDS if kind not in ("prefix", "suffix
 """The kinds of residue that are removed from answers: those that a caption shows by itself."""
 
 FIRST = 3  # pictures that all failed mean that something is wrong with the run, and not with them
+_REASONS = 3  # that are said
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,10 +111,21 @@ class Tally:
     lines.append(
       f"{wording.count(len(self.ids), 'question')}: {counted or 'none'}; {self.asked:,} {verb} now"
     )
+    lines.extend(f"{count:,} {reason}" for reason, count in self._reasons().most_common(_REASONS))
+    if states[State.CUT]:
+      lines.append("what is cut stays so: ask with a prompt of your own that has more max_tokens")
     if cleaned:
       kinds = ", ".join(f"{kind} {count:,}" for kind, count in cleaned.items())
       lines.append(f"removed from captions: {kinds}" + (f"; {emptied:,} had nothing else" if emptied else ""))
     return Outcome(captions, missing, provenance, [*lines, *notes])
+
+  def _reasons(self) -> collections.Counter[str]:
+    """Why questions have no caption -> how many."""
+    states = self.journal.states
+    without = (id for id in self.ids.values() if states.get(id, State.ANSWERED) is not State.ANSWERED)
+    return collections.Counter(
+      f"{answer.state}: {answer.reason}" for answer in map(self.journal.answer, without)
+    )
 
   def _captions(self, keys: Sequence[str], languages: Sequence[str]):
     """The captions without residue, who answered, how many captions lost each kind, and how many had nothing else."""

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
@@ -125,7 +125,7 @@ class _Captions:
       response = await self._response(request, leave)
       await response(scope, receive, noting)
     except Refused as error:
-      await _refusal(error, self._body_of(error))(scope, receive, noting)
+      await _refusal(error, request)(scope, receive, noting)
     except ClientDisconnect:
       status = 499  # nginx's code for a client that disconnected
     finally:
@@ -155,9 +155,6 @@ class _Captions:
     }
     warnings = filter(None, (warning, service.model.unlike(by_language)))
     return JSONResponse({**answer, "warning": warning} if (warning := "; ".join(warnings)) else answer)
-
-  def _body_of(self, error: Refused) -> Mapping[str, Any]:
-    return {"error": str(error)}
 
   def _asked(self, request: Request) -> _Asked:
     _check_origin(request)
@@ -212,9 +209,6 @@ class _Chat(_Captions):
       return Response(chat.events(answer), media_type="text/event-stream")
     return JSONResponse(answer)
 
-  def _body_of(self, error: Refused) -> Mapping[str, Any]:
-    return chat.error(error)
-
 
 def _check_origin(request: Request) -> None:
   origin = request.headers.get("origin")
@@ -255,11 +249,18 @@ async def _lines(captions, warning: str, model: ServedModel) -> AsyncIterator[st
       yield json.dumps({"error": str(error)}) + "\n"
 
 
-def _refusal(error: Refused, body: Mapping[str, Any]) -> Response:
+def _refusal(error: Refused, request: HTTPConnection) -> Response:
   headers = {"retry-after": "1"} if error.status in (429, 503) else {}
   if error.status == 408:
     headers["connection"] = "close"
-  return JSONResponse(body, error.status, headers)
+  return JSONResponse(_body(error, request), error.status, headers)
+
+
+def _body(error: Refused, request: HTTPConnection) -> Mapping[str, Any]:
+  """The body of an error: of this server's own routes a line, of all others below /v1 as OpenAI's clients read it."""
+  path = request.scope["path"]
+  of_openai = path.startswith("/v1/") and path not in ("/v1/captions", "/v1/model")
+  return chat.error(error) if of_openai else {"error": str(error)}
 
 
 def make(
@@ -288,6 +289,10 @@ def make(
   def about(request: Request) -> Response:
     return JSONResponse(_about(service))
 
+  def one_model(request: Request) -> Response:
+    chat.check_name(request.path_params["name"], model)
+    return JSONResponse(chat.own(model))
+
   def health(request: Request) -> Response:
     status = "stopping" if service.stopping else "ready" if service.start.is_over else "starting"
     return JSONResponse({"status": status}, 200 if status == "ready" else 503)
@@ -304,11 +309,12 @@ def make(
     Route("/v1/captions", _Captions(service), methods=["POST"]),
     Route("/v1/chat/completions", _Chat(service), methods=["POST"]),
     Route("/v1/models", fixed(json.dumps(chat.models(model)), "application/json")),
+    Route("/v1/models/{name:path}", one_model),
     Route("/health", health),
     Route("/metrics", measured),
   ]
   middleware = [Middleware(_Headers, service=service, hosts=frozenset(hosts))]
-  handlers = {HTTPException: _http_error, Exception: _server_error}
+  handlers = {HTTPException: _http_error, Refused: _refused, Exception: _server_error}
   app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=service.running)
   return app, service
 
@@ -316,11 +322,17 @@ def make(
 def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
   line = f"{error.detail}: /openapi.json lists the endpoints"
-  return JSONResponse({"error": line}, error.status_code, error.headers)
+  return JSONResponse(_body(Refused(error.status_code, line), request), error.status_code, error.headers)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+  assert isinstance(error, Refused)
+  return _refusal(error, request)
 
 
 def _server_error(request: Request, error: Exception) -> Response:
-  return JSONResponse({"error": "the server failed; its log says why"}, 500, {"connection": "close"})
+  line = Refused(500, "the server failed; its log says why")
+  return JSONResponse(_body(line, request), 500, {"connection": "close"})
 
 
 def _about(service: Service) -> Mapping[str, object]:
@@ -360,7 +372,7 @@ class _Headers:
       if scope["type"] == "http":
         self._check(scope)
     except Refused as error:
-      await _refusal(error, {"error": str(error)})(scope, receive, adding)
+      await _refusal(error, HTTPConnection(scope))(scope, receive, adding)
     else:
       await self._app(scope, receive, adding)
 

@@ -107,8 +107,8 @@ def read(body: bytes, model: ServedModel, upload_bytes: int) -> tuple[Asked, byt
   except (msgspec.DecodeError, ValueError, RecursionError):
     raise Refused(400, "the body is not JSON: send a chat completion's request") from None
   _check_fields(fields)
-  if request.model and request.model != model.name:
-    raise Refused(404, f"there is no model '{shown(request.model)}' here: give '{model.name}'", "model")
+  if request.model:
+    check_name(request.model, model)
   file, prompt, system = _picture_and_texts(request.messages)
   if len(file) > upload_bytes:
     raise limits.too_large(upload_bytes)
@@ -158,14 +158,27 @@ def events(answer: Mapping[str, Any]) -> str:
 def error(refused: Refused) -> Mapping[str, Any]:
   """The body of an error."""
   kind = "server_error" if refused.status >= 500 else "invalid_request_error"
-  code = {404: "model_not_found", 429: "rate_limit_exceeded"}.get(refused.status)
+  code = {429: "rate_limit_exceeded"}.get(refused.status)
+  if refused.status == 404 and refused.field == "model":
+    code = "model_not_found"
   return {"error": {"message": str(refused), "type": kind, "param": refused.field, "code": code}}
 
 
 def models(model: ServedModel) -> Mapping[str, Any]:
   """The list of the one model, with the codes of its languages."""
-  own = {"id": model.name, "object": "model", "created": int(time.time()), "owned_by": "xmcap"}
-  return {"object": "list", "data": [{**own, "languages": model.offered}]}
+  return {"object": "list", "data": [own(model)]}
+
+
+def own(model: ServedModel) -> Mapping[str, Any]:
+  """The model, with the codes of its languages."""
+  fields = {"id": model.name, "object": "model", "created": int(time.time()), "owned_by": "xmcap"}
+  return {**fields, "languages": model.offered}
+
+
+def check_name(name: str, model: ServedModel) -> None:
+  """Raises Refused if a name is not the model's."""
+  if name != model.name:
+    raise Refused(404, f"there is no model '{shown(name)}' here: give '{model.name}'", "model")
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:
