@@ -198,9 +198,9 @@ def address(value: str) -> str:
   return value
 
 
-def add_model(command, folder: str = "the folder that a training run wrote") -> None:
+def add_model(command, folder: str = "the folder that a training run wrote", required: bool = True) -> None:
   """Adds the options for the folder of a model, its checkpoint, and which weights of it."""
-  text(command, "--model_dir", "DIR", folder, required=True, type=address)
+  text(command, "--model_dir", "DIR", folder, "", required=required, type=address)
   number(command, "--step", "the checkpoint to use; default: the best or newest")
   add_weights(command)
 
@@ -264,11 +264,8 @@ def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bo
   (`evaluation/pretrained_models.py`). `default` are xmcap's own files for a command that has none.
   """
   from xmcap import configuration
-  from xmcap import gin_files as gin_files_lib
 
-  default = [str(gin_files_lib.gin_folder() / name) for name in default]
-  search = check_names(arguments, default)
-  files = gin_files(arguments) or default
+  files, search = gin_files_or(default, arguments)
   if model_dir:
     from xmcap.evaluation import model_dir as model_dir_lib  # slow, and not needed to report a wrong name
 
@@ -310,6 +307,15 @@ def gin_files(arguments) -> list[str | Callable[[], None]]:
   return [
     functools.partial(_bind_model, file) if file.endswith(".json") else file for file in arguments.gin_file
   ]
+
+
+def gin_files_or(default: Sequence[str], arguments, folder: str = ""):
+  """The gin files of a command, or xmcap's own of these names, and the `Search`; after `check_names`."""
+  from xmcap import gin_files as gin_files_lib
+
+  default = [str(gin_files_lib.gin_folder() / name) for name in default]
+  search = check_names(arguments, default, folder)
+  return gin_files(arguments) or default, search
 
 
 def _bind_model(path: str) -> None:
