@@ -1,13 +1,19 @@
 """`xmcap caption --endpoint`: from a corpus to a table that says who wrote its captions."""
 
 import json
+import os
+import signal
+import threading
+import time
 
 import pytest
 from starlette.responses import JSONResponse
 
 from tests.make import files, images
-from tests.make.command import xmcap
+from tests.make.command import forked, xmcap
 from tests.make.endpoint import Endpoint, completion, error, every
+from xmcap import cli
+from xmcap.languages import LANGUAGES
 
 
 @pytest.fixture
@@ -111,3 +117,35 @@ def test_photos_are_captioned_without_a_file(corpus):
 )
 def test_wrong_usage(arguments, message):
   xmcap("caption", *arguments).refused(message)
+
+
+def _killed(journal, lines, *argv):
+  """The command, in a process that is killed once its journal has so many lines."""
+
+  def kill():
+    while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
+      time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+  threading.Thread(target=kill, daemon=True).start()
+  return cli.main([*argv])
+
+
+def test_ten_kills_lose_nothing_and_ask_nothing_twice(corpus, tmp_path):
+  most, kills, journal = 4, 10, tmp_path / "out/captions.answers.jsonl"
+  with Endpoint(_writes("a cat"), ids=True, seconds=0.01).serving() as server:
+    command = (
+      "caption", f"--endpoint={server.url}", "--model=stub", "--languages=all", "--corpus=data", "--prompt=xmcap",
+      f"--max_requests={most}", "--blind", "--out=out/captions.jsonl",
+    )  # fmt: skip
+    files.release(
+      "data/captions.jsonl", {f"k{number}": dict.fromkeys(LANGUAGES, ["a cat"]) for number in range(3)}
+    )
+    for kill in range(1, kills + 1):
+      assert forked(_killed, journal, 9 * kill, *command).code == -signal.SIGKILL
+    xmcap(*command).succeeded(f"{3 * len(LANGUAGES)} answered")
+  questions = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+  asked = {(question["image/key"], question["language"]) for question in questions}
+  # A question that was on its way at a kill has no answer, and is asked again.
+  assert len(questions) == len(asked) == 3 * len(LANGUAGES)
+  assert len(server.requests) <= len(asked) + kills * most

@@ -340,7 +340,9 @@ def test_empty_and_malformed_mixtures_are_refused(corpora, mixed):
     registry.registration(configure([{"corpus": of_seqio}]))
 
 
-def test_a_relative_folder_is_that_of_the_working_folder(corpora, tiny_dir, others_dir, register, tmp_path, monkeypatch):
+def test_a_relative_folder_is_that_of_the_working_folder(
+  corpora, tiny_dir, others_dir, register, tmp_path, monkeypatch
+):
   corpus = register("data")
   counts = []
   for name, folder in (("first", tiny_dir), ("second", others_dir)):

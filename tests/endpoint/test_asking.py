@@ -242,6 +242,55 @@ def test_no_english_caption_no_translation(tmp_path):
   assert (answer.state, answer.reason) == (State.REFUSED, "no English caption: finish_reason content_filter")
 
 
+def _together(captions, finish="stop"):
+  """Answers with a JSON object, in a fence as many models write it."""
+  text = f"Here it is:\n```json\n{json.dumps(captions)}\n```"
+  return lambda endpoint, asked: JSONResponse(completion(text, finish))
+
+
+def test_one_question_for_all_languages(tmp_path):
+  captions = {language: f"a cat in {language}" for language in _LANGUAGES}
+  with Endpoint(_together(captions)).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", strategy="together")
+    again = _asked(server, tmp_path / "a.jsonl", strategy="together")
+  assert len(server.requests) == 6 and again.asked == 0
+  asked = server.requests[0]
+  assert (
+    "quz (Cusco Quechua)" in asked["messages"][-1]["content"][1]["text"] and asked["max_tokens"] == 4 * 96
+  )
+  assert asked["response_format"]["json_schema"]["schema"]["required"] == list(_LANGUAGES)
+  for language in _LANGUAGES:
+    assert _answer(tmp_path / "a.jsonl", asking, "p2", language).text == captions[language]
+  assert asking.tokens == Tokens(600, 360, 60)
+
+
+@pytest.mark.parametrize(
+  "captions, finish, state, reason, again",
+  [
+    (
+      {"en": "a cat", "de": " ", "quz": 3},
+      "stop",
+      State.FAILED,
+      "no caption by 'th' in the answer's JSON",
+      3,
+    ),
+    ("a cat", "stop", State.FAILED, "no caption by 'th' in the answer's JSON", 4),
+    ({"en": "a cat"}, "length", State.CUT, "finish_reason length", 0),
+  ],
+)
+def test_one_question_without_all_its_captions(tmp_path, captions, finish, state, reason, again):
+  one = {"strategy": "together", "pictures": {"p0": _PICTURES["p0"]}}
+  with Endpoint(_together(captions, finish)).serving() as server:
+    asking = _asked(server, tmp_path / "a.jsonl", **one)
+    answer = _answer(tmp_path / "a.jsonl", asking, "p0", "th")
+    assert (answer.state, answer.reason) == (state, reason)
+    server.faults = [_together(dict.fromkeys(_LANGUAGES, "later"))]
+    asking = _asked(server, tmp_path / "a.jsonl", **one)
+  assert asking.asked == again
+  if again == 3:
+    assert _answer(tmp_path / "a.jsonl", asking, "p0", "en").text == "a cat"
+
+
 def test_cost_of_cached_tokens():
   assert Price(prompt=2, cached=0.5, completion=10).of(Tokens(1_000_000, 400_000, 100_000)) == pytest.approx(
     2.4

@@ -304,9 +304,8 @@ def check_names(arguments, default: Sequence[str] = (), folder: str = ""):
 
 def gin_files(arguments) -> list[str | Callable[[], None]]:
   """The gin files of a command; a `model.json` among them becomes a function that makes its bindings."""
-  return [
-    functools.partial(_bind_model, file) if file.endswith(".json") else file for file in arguments.gin_file
-  ]
+  names = arguments.gin_file
+  return [functools.partial(_bind_model, name) if name.endswith(".json") else name for name in names]
 
 
 def gin_files_or(default: Sequence[str], arguments, folder: str = ""):

@@ -136,16 +136,17 @@ def _with_captioner(arguments) -> None:
     raise UsageError(
       "--write_batch and --read_batch do not go together: read the answers, then write the rest"
     )
-  if (arguments.write_batch or arguments.read_batch) and arguments.strategy == "translate":
+  batches = arguments.write_batch or arguments.read_batch
+  if batches and arguments.strategy not in ("", "direct"):
     raise UsageError(
-      "--strategy=translate needs answers first, and batch files have none: give --strategy=direct"
+      f"--strategy={arguments.strategy}: a batch has a question for each caption: give --strategy=direct"
     )
   captioner = captioners.get(arguments)
   codes = languages.parse(arguments.languages or "en")
   captioner.check(codes)  # before pictures are looked for
   pictures = _pictures(arguments)
   with captioners.journal(arguments.out, arguments.prog) as journal:
-    if isinstance(captioner, captioners.OfEndpoint) and (arguments.write_batch or arguments.read_batch):
+    if batches and isinstance(captioner, captioners.OfEndpoint):
       _with_batches(arguments, captioner, codes, pictures, journal)
     else:
       _finish(arguments, captioner.ask(pictures, codes, journal), codes, pictures, captioner.name)

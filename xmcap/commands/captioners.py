@@ -27,7 +27,7 @@ OF_ENDPOINT = (
 def add_endpoint(group) -> None:
   """Adds the options of an endpoint: whom to ask, and what."""
   shots = "a corpus whose pictures and captions are the examples, drawn with --seed"
-  strategy = "direct, or translate: English first; default: direct"
+  strategy = "direct; translate: English first; or together: one question for all languages; default: direct"
   key = "environment variable with the API key; default: OPENAI_API_KEY"
   cost = "ask nothing more after so much, with earlier runs of the same --out"
   base.text(group, "--endpoint", "URL", "an OpenAI-compatible server, such as http://localhost:8000/v1", "")
@@ -36,7 +36,7 @@ def add_endpoint(group) -> None:
   base.number(group, "--shots", "examples before each question, with --shots_from")
   base.text(group, "--shots_from", "PATH", shots, "", type=base.address)
   base.number(group, "--seed", "seed of the examples; default: 0")
-  base.text(group, "--strategy", "NAME", strategy, "", choices=("direct", "translate"))
+  base.text(group, "--strategy", "NAME", strategy, "", choices=("direct", "translate", "together"))
   base.text(group, "--key_variable", "NAME", key, "")
   base.text(group, "--extra_body", "JSON", "further fields of each request", "")
   base.number(group, "--timeout", "seconds, after which a request is sent again; default: 180", least=1)

@@ -4,9 +4,10 @@ Only `answered` is a caption. Servers say the rest in many ways: `finish_reason`
 shapes of error bodies. This module reads them all.
 """
 
+import contextlib
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xmcap.terminal import shown
@@ -78,6 +79,30 @@ def read(body: bytes) -> Answer:
   if finish not in ("stop", "eos", "end_turn", None):
     return Answer(State.FAILED, reason=f"finish_reason {shown(str(finish))}", **of_model)
   return Answer(State.ANSWERED, **of_model)
+
+
+def by_language(answer: Answer, languages: Sequence[str]) -> dict[str, Answer]:
+  """Parts an answer that is a JSON object of captions, or text around one; its tokens are those of the first language.
+
+  A language that it lacks has failed; one that is no answer is that of all languages.
+  """
+  captions: Any = {}
+  if answer.state is State.ANSWERED:
+    text = answer.text
+    with contextlib.suppress(ValueError, RecursionError):
+      captions = json.loads(text[text.find("{") : text.rfind("}") + 1])
+  parts = {}
+  for number, language in enumerate(languages):
+    of_language = answer if number == 0 else answer._replace(tokens=Tokens())
+    if answer.state is State.ANSWERED:
+      caption = captions.get(language) if isinstance(captions, Mapping) else None
+      if isinstance(caption, str) and caption.strip():
+        of_language = of_language._replace(text=caption)
+      else:
+        reason = f"no caption by '{language}' in the answer's JSON"
+        of_language = of_language._replace(state=State.FAILED, reason=reason)
+    parts[language] = of_language
+  return parts
 
 
 def error_message(body: bytes) -> str:

@@ -8,8 +8,8 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from xmcap.endpoint import pictures
-from xmcap.endpoint.answers import State, Tokens
+from xmcap.endpoint import answers, pictures
+from xmcap.endpoint.answers import Answer, State, Tokens
 from xmcap.endpoint.client import Client
 from xmcap.endpoint.journal import Journal, question_id
 from xmcap.endpoint.pictures import Picture
@@ -18,7 +18,7 @@ from xmcap.endpoint.tally import FIRST, Tally
 from xmcap.errors import XmcapError
 from xmcap.progress import Progress, Say
 
-STRATEGIES = ("direct", "translate")
+STRATEGIES = ("direct", "translate", "together")
 # At least so many pictures are under way, so that the first questions of the next hide the last of another.
 _PICTURES = 4
 _PIVOT = "en"
@@ -47,7 +47,8 @@ class Asking(Tally):
     journal: has the answers of earlier runs, and gets those of this one.
     languages: codes.
     read: key -> bytes of the picture's file; called in threads.
-    strategy: `direct`, or `translate`: the caption is asked in English, and translated.
+    strategy: `direct`; `translate`: the caption is asked in English, and translated; or `together`: one question asks
+      for the captions of a picture in all languages.
     by_id: whether the server keeps pictures by their ids, so that only the first question of a picture has its bytes.
     price: of tokens.
     max_cost: dollars of all answers in the journal, after which nothing more is asked; None: no limit.
@@ -108,6 +109,9 @@ class Asking(Tally):
       raise _first(errors) from None
 
   async def _picture(self, turn: int, picture: Picture) -> None:
+    if self._strategy == "together":
+      await self._by_one_question(turn, picture)
+      return
     if self._strategy == "translate":
       english = await self._caption(turn, picture, _PIVOT)
       rest = [language for language in self._languages if language != _PIVOT]
@@ -125,6 +129,19 @@ class Asking(Tally):
     async with asyncio.TaskGroup() as tasks:
       for caption in captions:
         tasks.create_task(caption)
+
+  async def _by_one_question(self, turn: int, picture: Picture) -> None:
+    """Asks for the captions in all languages, unless the journal has all."""
+    request = self._questions.of_all(picture, self._languages)
+    identity = self._questions.identity(request, picture)
+    ids = {language: question_id({**identity, "language": language}) for language in self._languages}
+    missing = [
+      language for language, question in ids.items() if not self.settled(question, picture.key, language)
+    ]
+    if missing:
+      answer = await self._client.ask(request, turn, check=self._check_cost)
+      for language, part in answers.by_language(answer, missing).items():
+        self._add(ids[language], picture.key, language, part)
 
   async def _caption(self, turn: int, picture: Picture, language: str, sent: bool = False) -> str:
     """The id of the question for a caption; it is asked unless the journal has its answer."""
@@ -149,7 +166,9 @@ class Asking(Tally):
   async def _settle(self, turn: int, question: str, key: str, language: str, body, whole=None) -> None:
     if self.settled(question, key, language):
       return
-    answer = await self._client.ask(body, turn, whole, self._check_cost)
+    self._add(question, key, language, await self._client.ask(body, turn, whole, self._check_cost))
+
+  def _add(self, question: str, key: str, language: str, answer: Answer) -> None:
     self.add(question, key, language, answer)
     url = self._client.endpoint.url
     problem = f"{url}: the first {FIRST} pictures failed: {answer.reason}: see the server's own log"

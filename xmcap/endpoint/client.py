@@ -24,6 +24,7 @@ _OF_THE_RUN = {
 }  # fmt: skip
 _SERVER_ERRORS = 3  # attempts that end in 500, which may be the picture's fault
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds
+_CONNECTIONS = 8  # of a pool
 _MISSES = "cache miss"
 _NOT_TAKEN = ("unsupported", "not support", "not allowed", "not permitted", "unrecognized")
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens", "temperature": ""}  # "": to be left out
@@ -86,16 +87,22 @@ class Client:
     headers = {"Content-Type": "application/json"}
     if endpoint.key:
       headers["Authorization"] = f"Bearer {endpoint.key}"
-    pool = httpx2.Limits(
-      max_connections=endpoint.max_requests, max_keepalive_connections=endpoint.max_requests
-    )
-    self._http = httpx2.AsyncClient(headers=headers, limits=pool, timeout=None, follow_redirects=False)
+    # The limit of requests is `limit`. A pool looks at all its connections for each request, so there are several.
+    unlimited = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    certificates = httpx2.create_ssl_context()
+    self._pools = [
+      httpx2.AsyncClient(
+        headers=headers, limits=unlimited, timeout=None, follow_redirects=False, verify=certificates
+      )
+      for _ in range(-(-endpoint.max_requests // _CONNECTIONS))
+    ]
 
   async def __aenter__(self) -> "Client":
     return self
 
   async def __aexit__(self, *error) -> None:
-    await self._http.aclose()
+    for pool in self._pools:
+      await pool.aclose()
 
   async def ask(
     self,
@@ -164,17 +171,18 @@ class Client:
     """Returns what `/models` says, or None."""
     with contextlib.suppress(httpx2.HTTPError, ValueError, TimeoutError):
       async with asyncio.timeout(self.endpoint.timeout_seconds):
-        answer = await self._http.get(f"{self.endpoint.url}/models")
+        answer = await self._pools[0].get(f"{self.endpoint.url}/models")
       return answer.json() if answer.status_code == 200 else None
 
   async def _attempt(self, body: Body) -> tuple[int, bytes, float]:
     """Sends a request; returns (status, body, seconds of `Retry-After`), with status 0 if nothing came."""
     data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    pool = self._pools[self.attempts % len(self._pools)]
     self.attempts += 1
     self.bytes_sent += len(data)
     try:
       async with asyncio.timeout(self.endpoint.timeout_seconds):
-        answer = await self._http.post(f"{self.endpoint.url}/chat/completions", content=data)
+        answer = await pool.post(f"{self.endpoint.url}/chat/completions", content=data)
     except TimeoutError:
       return 0, f"no answer in {self.endpoint.timeout_seconds:.0f} seconds".encode(), 0.0
     except httpx2.HTTPError as error:

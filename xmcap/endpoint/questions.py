@@ -1,5 +1,6 @@
 """Questions as chat completions: the picture before the text, so that all languages of a picture share its prefix."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -45,12 +46,37 @@ class Questions:
       ]
     return self._request([*turns, _user(_image(picture, by_id), text)])
 
+  def of_all(self, picture: Picture, languages: Sequence[str]) -> dict[str, Any]:
+    """Returns the request for a JSON object of captions in several languages."""
+    text = self.prompt.of_all(languages)
+    turns: list[Message] = []
+    for shot in self.shots:
+      captions = {language: shot.captions[language] for language in languages}
+      turns += [
+        _user(_image(shot.picture), text),
+        {"role": "assistant", "content": json.dumps(captions, ensure_ascii=False)},
+      ]
+    schema = {
+      "type": "object",
+      "properties": dict.fromkeys(languages, {"type": "string"}),
+      "required": list(languages),
+      "additionalProperties": False,
+    }
+    return {
+      **self._request([*turns, _user(_image(picture), text)]),
+      "max_tokens": self.prompt.max_tokens * len(languages),
+      "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "captions", "strict": True, "schema": schema},
+      },
+    }
+
   def of_translation(self, caption: str, language: str) -> dict[str, Any]:
     """Returns the request for the translation of an English caption."""
     return self._request([{"role": "user", "content": self.prompt.translation_of(caption, language)}])
 
   def identity(self, request: Mapping[str, Any], picture: Picture | None) -> dict[str, Any]:
-    """Returns what decides the answer of a request made by `of_picture` with bytes, or by `of_translation`.
+    """Returns what decides the answer of a request made by `of_picture` with bytes, by `of_all` or by `of_translation`.
 
     It has the ids of pictures in the place of their bytes, and how pictures were encoded.
     """
@@ -73,7 +99,7 @@ def _user(image: Message, text: str) -> Message:
   return {"role": "user", "content": [image, {"type": "text", "text": text}]}
 
 
-def _image(picture: Picture, by_id: bool | None) -> Message:
+def _image(picture: Picture, by_id: bool | None = None) -> Message:
   content: Message = {"type": "image_url", "image_url": None if by_id else {"url": picture.url}}
   return content if by_id is None else {**content, "uuid": picture.id}
 

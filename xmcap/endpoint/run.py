@@ -98,7 +98,9 @@ async def _caption(endpoint, settings, keys, read, journal, say) -> Outcome:
 
 def asked(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
   """Returns what is asked of whom, for the provenance of captions."""
-  prompt = settings.prompt
+  prompt, strategy = settings.prompt, settings.strategy
+  if strategy == "together":  # what a caption is depends on the languages beside it
+    strategy += f":{len(settings.languages)}"
   return {
     # Without a user's name and password, and without a query.
     "endpoint": re.sub(r"//[^/@]*@", "//", endpoint.url).split("?")[0], "model": endpoint.model,
@@ -106,6 +108,6 @@ def asked(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
       "name": prompt.signature, "text": prompt.text, "texts": dict(prompt.texts), "system": prompt.system,
       "max_tokens": prompt.max_tokens, "parameters": dict(prompt.parameters),
     },
-    "strategy": settings.strategy, "extra_body": dict(endpoint.extra_body),
+    "strategy": strategy, "extra_body": dict(endpoint.extra_body),
     "shots": [shot.picture.key for shot in settings.shots], "pictures": ENCODING,
   }  # fmt: skip

@@ -327,7 +327,9 @@ def _removed_by_another(folder: str) -> Iterator[None]:
     yield
   except FileNotFoundError:
     pass
-  except FileExistsError:  # of `makedirs`, which found the folder when it made it, and not when it looked again
+  except (
+    FileExistsError
+  ):  # of `makedirs`, which found the folder when it made it, and not when it looked again
     if os.path.lexists(folder) and not os.path.isdir(folder):
       raise
 

@@ -5,7 +5,8 @@ A file has
   text: the prompt, with {language} where the language's name stands, or {code} for its code.
   system: the system message; absent: none.
   translation: for `--strategy=translate`, with {caption}, which is English, and {language}; absent: xmcap's own.
-  max_tokens: the largest number of tokens of an answer.
+  together: for `--strategy=together`, with {languages}, which are codes with names; absent: xmcap's own.
+  max_tokens: the largest number of tokens of a caption.
   parameters: further fields of a request, such as temperature and repetition_penalty.
   names: the names of languages by code; for others, their English names. It may be a table of whole prompts, `texts`.
   notes: what of the original cannot be asked of an endpoint.
@@ -41,6 +42,10 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
   translation: str = (
     "Translate this caption of a picture into {language}. Write the translation alone.\n\n{caption}"
   )
+  together: str = (
+    "Describe this picture in each of these languages, in one short sentence: {languages}. Answer with a JSON object "
+    "that has the sentence of each language by its code, and nothing else."
+  )
   max_tokens: int
   parameters: Mapping[str, Any] = {}
   names: Mapping[str, str] = {}
@@ -60,6 +65,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Returns the prompt for a translation of an English caption."""
     return self._named(self.translation, language).replace("{caption}", caption)
 
+  def of_all(self, languages: Sequence[str]) -> str:
+    """Returns the prompt for captions in several languages at once."""
+    named = [self._named("{code} ({language})", language) for language in languages]
+    return self.together.replace("{languages}", ", ".join(named))
+
   def _named(self, text: str, language: str) -> str:
     name = self.names.get(language) or languages_lib.get(language).english_name
     return text.replace("{language}", name).replace("{code}", language)
@@ -68,7 +78,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
   def signature(self) -> str:
     """The prompt's name, with a digest of all that it asks."""
     asked = [
-      self.text, dict(self.texts), self.system, self.translation, self.max_tokens, dict(self.parameters),
+      self.text, dict(self.texts), self.system, self.translation, self.together, self.max_tokens, dict(self.parameters),
       dict(self.names),
     ]  # fmt: skip
     return f"{self.name}#{digest(msgspec.json.encode(asked, order='sorted').decode())[:8]}"
