@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import itertools
 import json
+import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -284,7 +285,9 @@ class CaptionEvaluator:
       if measured is not None:
         result = yardstick.with_notes(result, trivial, measured)
       is_local = not self.records and not addresses.is_remote(self.images_dir)
-      images_dir, read = (self.images_dir, None) if is_local else (None, self.read)
+      # Captions of a file may be scored without the pictures.
+      here = self.images_dir if is_local and os.path.isdir(self.images_dir) else None
+      images_dir, read = (here, None) if is_local else (None, self.read)
       output.write(
         result,
         out,
