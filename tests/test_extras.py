@@ -57,6 +57,7 @@ score -r references.jsonl -p p1.jsonl -o A --bootstrap=5 --images=photos --proce
 score -r references.jsonl -p p2.jsonl -o B --metrics=all --tokenizer=char --clean=all --processes=1
 score -r references.jsonl -p p2.jsonl -o P --protocol=xmcap --only_tables --processes=1
 eval --predictions=p1.jsonl --gin.REFERENCES=references.jsonl --gin.EVAL_DIR=E
+check p1.jsonl p2.jsonl -o K
 compare A again=A -r references.jsonl -o C --resamples=5
 score tags -r tags.jsonl -p tags.jsonl --k=1 -o T
 score zero-shot --pictures=zs/pictures.npy --targets=zs/targets.txt --labels=zs/labels.json --texts=zs/texts -o Z
