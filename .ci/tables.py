@@ -63,6 +63,14 @@ def metrics() -> str:
   )
 
 
+def numbers() -> str:
+  """The numbers that a run writes."""
+  from xmcap.training.reporting.metric_names import NAMES
+
+  rows = [(", ".join(f"`{one}`" for one in names.split(", ")), text) for names, text in NAMES.items()]
+  return _table(("name", "what it is"), rows)
+
+
 def tokenizers() -> str:
   """The tokenisers, with their docstrings."""
   from xmcap.scoring.tokenizers import TOKENIZERS
@@ -116,6 +124,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-  makers = (extras, languages, licences, metrics, protocols, tokenizers)
+  makers = (extras, languages, licences, metrics, numbers, protocols, tokenizers)
   made = {maker.__name__: maker() for maker in makers}
   print(json.dumps(made | measured(), ensure_ascii=False))

@@ -22,7 +22,7 @@ def loaded():
 
 
 def caption(image, languages):
-  """Asks about a picture in all languages at once."""
+  """Asks about a picture in all languages at once; a cut answer is left out, as it is no caption."""
   model, processor = loaded()
   chats = []
   for code in languages:
@@ -32,6 +32,8 @@ def caption(image, languages):
   form = {"return_dict": True, "return_tensors": "pt", "processor_kwargs": {"padding": True}}
   inputs = processor.apply_chat_template(chats, add_generation_prompt=True, tokenize=True, **form).to(DEVICE)
   with torch.inference_mode():
-    tokens = model.generate(**inputs, max_new_tokens=96, do_sample=False)
-  texts = processor.batch_decode(tokens[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-  return dict(zip(languages, texts, strict=True))
+    tokens = model.generate(**inputs, max_new_tokens=96, do_sample=False)[:, inputs["input_ids"].shape[1] :]
+  ends = torch.tensor(model.generation_config.eos_token_id, device=tokens.device)
+  is_whole = torch.isin(tokens, ends).any(dim=1)
+  texts = processor.batch_decode(tokens, skip_special_tokens=True)
+  return {code: text for code, text, whole in zip(languages, texts, is_whole, strict=True) if whole}

@@ -1,6 +1,7 @@
 """setup.py, the locks and docs/install.md name the same packages and extras."""
 
 import fnmatch
+import glob
 import importlib.metadata
 import json
 import pathlib
@@ -159,3 +160,17 @@ def test_install_page_has_the_sizes_of_the_benchmark():
   for install, *figures, _ in measured:
     (row,) = [line for line in page.splitlines() if line.startswith(f"| {install} |")]
     assert row.endswith(f"| {' | '.join(figures)} |"), f"{row}: measured are {figures}"
+
+
+def test_a_wheel_has_all_files_of_its_packages():
+  given = setup_py.arguments()
+  folders = {"xmcap": "xmcap", **given["package_dir"]}
+  for package, folder in folders.items():
+    patterns = given["package_data"].get(package, [])
+    packed = {name for one in patterns for name in glob.glob(one, root_dir=ROOT / folder, recursive=True)}
+    present = {
+      str(path.relative_to(ROOT / folder))
+      for path in (ROOT / folder).rglob("*")
+      if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+    }
+    assert present == packed, (folder, present ^ packed)

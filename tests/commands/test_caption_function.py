@@ -126,8 +126,9 @@ def test_options_of_an_endpoint_are_refused(captioner):
   _caption("json:dumps", "--prompt=centurio").refused("--prompt is of an endpoint, and not of a function")
 
 
-def test_the_example_is_short_and_has_the_function():
-  path = pathlib.Path(__file__).parents[2] / "examples/caption_transformers.py"
+@pytest.mark.parametrize("name", ["caption_transformers", "caption_mlx"])
+def test_the_examples_are_short_and_have_the_function(name):
+  path = pathlib.Path(__file__).parents[2] / f"examples/{name}.py"
   text = path.read_text(encoding="utf-8")
   assert len(text.splitlines()) <= 40
   (function,) = [node for node in ast.parse(text).body if getattr(node, "name", "") == "caption"]

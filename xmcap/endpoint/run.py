@@ -16,6 +16,7 @@ from xmcap.endpoint.prompts import Prompt
 from xmcap.endpoint.questions import Questions, Shot
 from xmcap.endpoint.tally import Outcome
 from xmcap.progress import Say
+from xmcap.terminal import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,7 @@ async def _caption(endpoint, settings, keys, read, journal, say) -> Outcome:
   async with Client(endpoint, say) as client:
     looked = None if settings.blind else await sight.look(client, endpoint.model)
     if looked and not looked.names_them:
-      said = " and ".join(f"'{answer}'" for answer in looked.answers)
+      said = " and ".join(f"'{shown(answer)}'" for answer in looked.answers)
       say(f"{endpoint.model} tells two pictures apart, but says of a red circle and a blue square {said}")
     asking = Asking(
       client, questions, journal, settings.languages, read, settings.strategy,

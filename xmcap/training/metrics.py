@@ -223,8 +223,8 @@ class TrainingProgress:
   def report(self, step: int) -> dict[str, float]:
     """Fetches, prints and writes the measurements since the last report, and returns them by name.
 
-    docs/training.md lists the names. `loss` and the like are means over steps. `learning_rate`, counts and norms are
-    those of the last step, because fetching them for every step would be slow.
+    `metric_names` says what the names mean. `loss` and the like are means over steps. `learning_rate`, counts and
+    norms are those of the last step, because fetching them for every step would be slow.
     """
     self._throttle(ahead=0)
     means = [{name: value for name, value in row.items() if not _is_latest(name)} for row in self._pending]
