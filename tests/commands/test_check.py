@@ -99,6 +99,12 @@ def test_only_some_languages_and_columns_without_values_are_left_out():
   xmcap("check", "good.jsonl", "--languages=fr").refused("no captions in fr: there are ar, en, th")
 
 
+def test_a_damaged_provenance_is_refused():
+  origin = json.loads(pathlib.Path("partial.provenance.json").read_text(encoding="utf-8"))
+  files.json("partial.provenance.json", {**origin, "states": [1]})
+  xmcap("check", *SYSTEMS).refused("partial.provenance.json: not a provenance of captions")
+
+
 def test_answers_that_saw_no_picture_are_counted():
   files.captions("blind.jsonl", {"p0": {"en": "I'm sorry, I cannot see the image."}, "p1": {"en": "a dog"}})
   xmcap("check", "blind.jsonl").succeeded("blind.jsonl: answers: ")

@@ -265,7 +265,7 @@ def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bo
   """
   from xmcap import configuration
 
-  files, search = gin_files_or(default, arguments)
+  files, search = gin_files(arguments, default)
   if model_dir:
     from xmcap.evaluation import model_dir as model_dir_lib  # slow, and not needed to report a wrong name
 
@@ -302,19 +302,17 @@ def check_names(arguments, default: Sequence[str] = (), folder: str = ""):
   return search
 
 
-def gin_files(arguments) -> list[str | Callable[[], None]]:
-  """The gin files of a command; a `model.json` among them becomes a function that makes its bindings."""
-  names = arguments.gin_file
-  return [functools.partial(_bind_model, name) if name.endswith(".json") else name for name in names]
+def gin_files(arguments, default: Sequence[str] = (), folder: str = ""):
+  """The gin files of a command, or xmcap's own of these names, and the `Search`; after `check_names`.
 
-
-def gin_files_or(default: Sequence[str], arguments, folder: str = ""):
-  """The gin files of a command, or xmcap's own of these names, and the `Search`; after `check_names`."""
+  A `model.json` among them becomes a function that makes its bindings.
+  """
   from xmcap import gin_files as gin_files_lib
 
   default = [str(gin_files_lib.gin_folder() / name) for name in default]
   search = check_names(arguments, default, folder)
-  return gin_files(arguments) or default, search
+  names = arguments.gin_file or default
+  return [functools.partial(_bind_model, name) if name.endswith(".json") else name for name in names], search
 
 
 def _bind_model(path: str) -> None:

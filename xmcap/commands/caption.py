@@ -141,9 +141,8 @@ def _with_captioner(arguments) -> None:
     raise UsageError(
       f"--strategy={arguments.strategy}: a batch has a question for each caption: give --strategy=direct"
     )
-  captioner = captioners.get(arguments)
   codes = languages.parse(arguments.languages or "en")
-  captioner.check(codes)  # before pictures are looked for
+  captioner = captioners.get(arguments, codes)
   pictures = _pictures(arguments)
   with captioners.journal(arguments.out, arguments.prog) as journal:
     if batches and isinstance(captioner, captioners.OfEndpoint):

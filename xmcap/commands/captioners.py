@@ -60,8 +60,8 @@ class OfEndpoint:
     endpoint: whom to ask; for batch files it has no address.
   """
 
-  def __init__(self, arguments):
-    """Takes the options of `add_endpoint`; UsageError if one of them is wrong."""
+  def __init__(self, arguments, codes: Sequence[str]):
+    """Takes the options of `add_endpoint`; UsageError if one is wrong, or the prompt lacks one of the languages."""
     from xmcap.endpoint import inputs, prompts
     from xmcap.endpoint.asking import Price
 
@@ -77,34 +77,30 @@ class OfEndpoint:
     self.name = self.endpoint.model
     self._arguments = arguments
     self._prompt = prompts.get(arguments.prompt or prompts.DEFAULT)
-    self._price = Price(*inputs.numbers("--price", arguments.price)) if arguments.price else Price()
-    self._max_cost = inputs.numbers("--max_cost", arguments.max_cost)[0] if arguments.max_cost else None
-
-  def check(self, codes: Sequence[str]) -> None:
-    """Raises UsageError if the prompt lacks one of the languages."""
     for code in codes:
       self._prompt.of(code)
+    self._price = Price(*inputs.numbers("--price", arguments.price)) if arguments.price else Price()
+    self._max_cost = inputs.numbers("--max_cost", arguments.max_cost)[0] if arguments.max_cost else None
 
   def settings(self, codes: Sequence[str], keys: Collection[str]) -> "Settings":
     """What is asked about pictures with these keys, of which none is an example."""
     from xmcap.endpoint import inputs, run
 
-    given = self._arguments
+    options = self._arguments
     return run.Settings(
       prompt=self._prompt,
       languages=codes,
-      strategy=given.strategy or "direct",
-      shots=inputs.shots(given.shots, given.shots_from, given.seed or 0, codes, set(keys)),
+      strategy=options.strategy or "direct",
+      shots=inputs.shots(options.shots, options.shots_from, options.seed or 0, codes, set(keys)),
       price=self._price,
       max_cost=self._max_cost,
-      blind=given.blind,
+      blind=options.blind,
     )
 
   def ask(self, pictures: "Pictures", codes: Sequence[str], journal: "Journal") -> "Outcome":
     """Captions pictures; see `run.caption`."""
     from xmcap.endpoint import run
 
-    self.check(codes)
     return run.caption(self.endpoint, self.settings(codes, pictures.keys), *pictures[:2], journal, base.say)
 
 
@@ -117,9 +113,6 @@ class OfFunction:
     self._captioner = function.load(arguments.captioner)
     self.name = self._captioner.name
 
-  def check(self, codes: Sequence[str]) -> None:
-    """A function may take any language."""
-
   def ask(self, pictures: "Pictures", codes: Sequence[str], journal: "Journal") -> "Outcome":
     """Captions pictures; see `function.caption`."""
     from xmcap.endpoint import function
@@ -127,15 +120,18 @@ class OfFunction:
     return function.caption(self._captioner, codes, *pictures[:2], journal, base.say)
 
 
-def get(arguments) -> OfEndpoint | OfFunction:
-  """Returns the captioner that the options name; UsageError if they are wrong, or an extra is missing."""
+def get(arguments, codes: Sequence[str] = ()) -> OfEndpoint | OfFunction:
+  """Returns the captioner that the options name; UsageError if they are wrong, or an extra is missing.
+
+  `codes` are the languages, as far as they are known.
+  """
   if arguments.captioner:
     base.refuse(arguments, OF_ENDPOINT, "is of an endpoint, and not of a function: leave it out")
     extras.check(f"{arguments.prog} --captioner", "endpoint")
     return OfFunction(arguments)
   base.require(arguments, ["model"])
   extras.check(f"{arguments.prog} --endpoint", "endpoint")
-  return OfEndpoint(arguments)
+  return OfEndpoint(arguments, codes)
 
 
 @contextlib.contextmanager

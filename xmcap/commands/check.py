@@ -28,7 +28,7 @@ def add(commands) -> None:
 def _check(arguments) -> None:
   from xmcap import languages
   from xmcap.human import caption_check
-  from xmcap.reading import inputs, provenance
+  from xmcap.reading import inputs, jsonl, provenance
   from xmcap.reading.predictions import read_predictions
 
   if arguments.language:
@@ -36,7 +36,11 @@ def _check(arguments) -> None:
   paths = base.named_paths("FILE", arguments.systems, unnamed=True)
   inputs.check_pipes({f"FILE={path}": path for path in paths.values()})
   systems = {name: read_predictions(path, arguments.language) for name, path in paths.items()}
-  origins = {name: provenance.read(path) or {} for name, path in paths.items()}
+  problem = "not a provenance of captions", "remove it"
+  origins = {
+    name: jsonl.convert(provenance.read(path) or {}, caption_check.Origin, provenance.path_of(path), *problem)
+    for name, path in paths.items()
+  }
   checked = caption_check.check(systems, origins, arguments.languages)
   out = arguments.out
   if out:

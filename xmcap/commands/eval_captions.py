@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xmcap.commands import base, captioners
 from xmcap.errors import UsageError
-from xmcap.files import addresses, outputs
+from xmcap.files import outputs
 
 if TYPE_CHECKING:
   from xmcap.evaluation.caption_evaluator import Captioner, CaptionEvaluator
@@ -26,7 +26,7 @@ def run(arguments, default: Sequence[str]) -> None:
 
   if model := next((file for file in arguments.gin_file if file.endswith(".json")), None):
     raise UsageError(f"--gin_file={model} is of a trained model, and of nothing else: leave it out")
-  files, search = base.gin_files_or(default, arguments)
+  files, search = base.gin_files(arguments, default)
   captioner = _of_files(arguments.predictions) if arguments.predictions else _of(arguments)
   door = next(name for name in ("predictions", "captioner", "endpoint") if getattr(arguments, name))
 
@@ -98,7 +98,7 @@ def _of(arguments) -> "Captioner":
 
   def captions(evaluator: "CaptionEvaluator") -> "CheckedPredictions":
     from xmcap.endpoint.inputs import Pictures
-    from xmcap.files import files
+    from xmcap.files import addresses, files
     from xmcap.reading import predictions, provenance
 
     with tempfile.TemporaryDirectory(prefix="xmcap-") as temporary:

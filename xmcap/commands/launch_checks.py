@@ -108,7 +108,7 @@ def _eval(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
   from xmcap.models import model_json
 
   base.require(arguments, ["model_dir"])
-  files, search = base.gin_files_or(["runs/eval.gin"], arguments, _gin_folder(arguments, place, folder))
+  files, search = base.gin_files(arguments, ["runs/eval.gin"], _gin_folder(arguments, place, folder))
   configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, search)
   _check_evaluators(place, unseen)
   _check_inputs(place, unseen, has_vocabulary=True)
@@ -143,8 +143,8 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
     raise UsageError("xmcap train needs gin files, such as --gin_file=models/bb.gin")
   from xmcap import configuration
 
-  search = base.check_names(arguments, folder=_gin_folder(arguments, place, folder))
-  base.parse_run(arguments, base.gin_files(arguments), search, place.locate)
+  files, search = base.gin_files(arguments, folder=_gin_folder(arguments, place, folder))
+  base.parse_run(arguments, files, search, place.locate)
   if arguments.measure:  # which reads no data, and writes nothing
     _check_mesh(place)
     return ""

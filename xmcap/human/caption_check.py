@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
 import xmcap
@@ -32,6 +33,15 @@ _COLUMNS = (
   SheetColumn("prompt_tokens", "prompt tokens", ",d"), SheetColumn("cached_tokens", "of them cached", ",d"),
   SheetColumn("completion_tokens", "answer tokens", ",d"), SheetColumn("dollars", format=".2f"),
 )  # fmt: skip
+
+
+class Origin(msgspec.Struct):
+  """What a provenance says of all captions of a file; see `endpoint.tally`."""
+
+  tokens: dict[str, int] = {}
+  dollars: float = 0.0
+  states: dict[str, int] = {}
+  cleaned: dict[str, int] = {}
 
 
 class Row(NamedTuple):
@@ -85,14 +95,14 @@ class CaptionCheck(Findings):
 
 def check(
   systems: Mapping[str, Predictions],
-  provenance: Mapping[str, Mapping[str, Any]],
+  origins: Mapping[str, Origin],
   languages: Sequence[str] | None = None,
 ) -> CaptionCheck:
   """Checks captions.
 
   Args:
     systems: name -> key -> language -> caption.
-    provenance: name -> what its captions came from, if that is known.
+    origins: name -> what its captions took.
     languages: codes; None: all that a system has.
 
   Raises:
@@ -111,8 +121,8 @@ def check(
       code: [text for key in keys if (text := captions.get(key, {}).get(code, "").strip())] for code in codes
     }
     cleaned = residue.clean_languages(texts, {code: [] for code in codes})
-    rows += _rows(name, texts, len(keys), cleaned, splitters, provenance.get(name, {}))
-    notes += _notes(name, texts, cleaned, provenance.get(name, {}))
+    rows += _rows(name, texts, len(keys), cleaned, splitters, origins[name])
+    notes += _notes(name, texts, cleaned, origins[name])
   return CaptionCheck(rows=rows, notes=notes, signature=str(Signature({
     "references": "none", "languages": " ".join(codes), "images": digests.of_images(keys),
     "fidelity": fidelity.version(), "residue": residue.signature(residue.KINDS),
@@ -131,7 +141,7 @@ def _named(name: str, captions: Predictions) -> str:
 
 def _rows(
   name: str, texts: Mapping[str, Sequence[str]], pictures: int, cleaned: Mapping[str, residue.Cleaned],
-  splitters: Mapping[str, tokenizers.Tokenizer], provenance: Mapping[str, Any],
+  splitters: Mapping[str, tokenizers.Tokenizer], origin: Origin,
 ) -> list[Row]:  # fmt: skip
   rows, verdicts = [], {}
   lexicon = Vocabularies.of({})
@@ -147,12 +157,11 @@ def _rows(
         len(set(captions)) / len(captions), float(splitters[code].words(captions).lengths.mean()),
       )
     )  # fmt: skip
-  total = sum(row.captions for row in rows)
   whole = [row for row in rows if row.captions]
+  total = sum(row.captions for row in whole)
   if not whole:
     return rows
   joined = np.concatenate(list(verdicts.values()))
-  tokens = provenance.get("tokens") or {}
 
   def mean(name: str) -> float:
     return sum(getattr(row, name) * row.captions for row in whole) / total
@@ -160,8 +169,8 @@ def _rows(
   rows.append(
     Row(
       name, ALL, total, len(texts) * pictures - total, _right(joined), fidelity.share_undecided(joined),
-      mean("residue"), mean("distinct"), mean("words"), tokens.get("prompt"), tokens.get("cached"),
-      tokens.get("completion"), provenance.get("dollars") or None,
+      mean("residue"), mean("distinct"), mean("words"), *map(origin.tokens.get, ("prompt", "cached", "completion")),
+      origin.dollars or None,
     )
   )  # fmt: skip
   return rows
@@ -177,8 +186,8 @@ def _with_residue(cleaned: residue.Cleaned) -> set[int]:
 
 
 def _notes(
-  name: str, texts: Mapping[str, Sequence[str]], cleaned: Mapping[str, residue.Cleaned], provenance: Mapping[str, Any]
-) -> list[str]:  # fmt: skip
+  name: str, texts: Mapping[str, Sequence[str]], cleaned: Mapping[str, residue.Cleaned], origin: Origin
+) -> list[str]:
   """What is behind the shares: kinds of residue, answers without a picture, and why captions are missing."""
   kinds: collections.Counter[str] = collections.Counter()
   for of_language in cleaned.values():
@@ -188,8 +197,8 @@ def _notes(
     "answers": collections.Counter(
       seen for captions in texts.values() for text in captions if (seen := failed_requests.unseen(text))
     ),
-    "questions": {state: n for state, n in (provenance.get("states") or {}).items() if state != "answered"},
-    "removed by xmcap caption": provenance.get("cleaned") or {},
+    "questions": {state: n for state, n in origin.states.items() if state != "answered"},
+    "removed by xmcap caption": origin.cleaned,
   }
   listed = {of: ", ".join(f"{kind} {n:,}" for kind, n in kinds.items() if n) for of, kinds in counts.items()}
   return [f"{name}: {of}: {kinds}" for of, kinds in listed.items() if kinds]

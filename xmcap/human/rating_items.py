@@ -85,16 +85,13 @@ def common(
   shared, every = set.intersection(*pairs), set.union(*pairs)
   if not shared:
     raise UsageError("no picture has a caption by every system in any language: leave out a system")
-  absent = collections.Counter(
-    code for _, code in sorted(every - shared) if languages is None or code in languages
-  )
-  kept = {
-    name: {
+  absent = collections.Counter(sorted(code for _, code in every - shared if code in (languages or [code])))
+  kept: dict[str, Texts] = {}
+  for name, texts in systems.items():
+    kept[name] = {
       key: {code: text for code, text in of_key.items() if (key, code) in shared}
       for key, of_key in texts.items()
     }
-    for name, texts in systems.items()
-  }
   listed = ", ".join(f"{code} {count:,}" for code, count in absent.items())
   return kept, f"left out, as a system has no caption there: {listed}" if listed else ""
 
