@@ -169,8 +169,8 @@ def _rows(
   rows.append(
     Row(
       name, ALL, total, len(texts) * pictures - total, _right(joined), fidelity.share_undecided(joined),
-      mean("residue"), mean("distinct"), mean("words"), *map(origin.tokens.get, ("prompt", "cached", "completion")),
-      origin.dollars or None,
+      mean("residue"), mean("distinct"), mean("words"), origin.tokens.get("prompt"),
+      origin.tokens.get("cached"), origin.tokens.get("completion"), origin.dollars or None,
     )
   )  # fmt: skip
   return rows
