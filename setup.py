@@ -171,7 +171,7 @@ setuptools.setup(
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29", "mmdr>=0.4"],
     # types: checks of types, by `basedpyright`
     "types": ["basedpyright>=1.31"],
-    # parity: comparisons with transformers
-    "parity": ["torch>=2.13.0", "transformers"],
+    # parity: comparisons with transformers and torchmetrics
+    "parity": ["torch>=2.13.0", "torchmetrics>=1.9", "transformers"],
   },
 )

@@ -76,6 +76,9 @@ human annotate --images=photos --language=zh --sentences=p1.jsonl --tags=tags.js
 human annotations saved.jsonl --out=annotated
 published xm3600
 published xm3600-draft
+results hub A --dataset=a/b --task=t --out=hub.yaml
+results every-eval-ever A --dataset=a/b --model=a/b --organization=o --relationship=other --out=eee
+results coco --predictions=p1.jsonl --language=en --key=k(.*) --out=coco.json
 doctor
 runs runs
 data select candidates.csv --out=selected.csv --count=1 --languages=en

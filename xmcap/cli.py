@@ -37,8 +37,7 @@ _COMMANDS = {
     )
   },
   **dict.fromkeys(("score", "compare"), "score"),
-  "check": "check",
-  **{name: name for name in ("retrieval", "human", "published", "data", "doctor")},
+  **{name: name for name in ("check", "retrieval", "human", "results", "published", "data", "doctor")},
 }
 # Gin's message for a configurable that is called with missing arguments.
 _UNBOUND = re.compile(

@@ -22,7 +22,7 @@ _NOTHING = "no results"
 WRITES = {
   _ONE_FILE: (
     "caption", "data select", "data show", "data vocabulary", "human quality", "plan", "retrieval scores",
-    "retrieval top", "tag",
+    "results coco", "results every-eval-ever", "results hub", "retrieval top", "tag",
   ),
   _TOGETHER: (
     "compare", "convert", "data check", "data index", "data labels", "data tags", "data words", "eval", "export",

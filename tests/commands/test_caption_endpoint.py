@@ -14,6 +14,7 @@ from tests.make.command import forked, xmcap
 from tests.make.endpoint import Endpoint, completion, error, every
 from xmcap import cli
 from xmcap.languages import LANGUAGES
+from xmcap.reading import provenance
 
 
 @pytest.fixture
@@ -73,6 +74,31 @@ def test_provenance_says_what_was_asked_and_has_no_key(corpus, tmp_path, monkeyp
   assert fields["prompt"]["parameters"] == {"temperature": 0, "repetition_penalty": 1.1}
   assert fields["tokens"] == {"prompt": 600, "cached": 360, "completion": 60}
   assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sk-secret" in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    ["--strategy=together"],
+    ['--extra_body={"temperature": 1}'],
+    ["--shots=1", "--shots_from=shots"],
+    ["--prompt=mblip"],
+  ],
+)
+def test_all_that_decides_captions_is_in_their_signature(corpus, tmp_path, options):
+  """`captioner` of two runs, of which one has other options."""
+  files.release(
+    "shots/captions.jsonl", {f"s{number}": {"en": ["a cat"], "de": ["Eine Katze."]} for number in range(2)}
+  )
+  for number in range(2):
+    files.write(f"shots/images/s{number}.jpg", images.noise((24, 24), 9 + number, "JPEG"))
+  named = []
+  for name, more in (("plain", []), ("other", options)):
+    with Endpoint(_writes('{"en": "a cat", "de": "Eine Katze"}')).serving() as server:
+      _caption(server, "--corpus=data", f"--out={name}.jsonl", *more).succeeded()
+    named.append(provenance.captioner([f"{name}.jsonl"]))
+  assert named[0].startswith("stub,prompt=xmcap#") and named[0].endswith(",direct,shots=0")
+  assert named[0] != named[1]
 
 
 def test_captions_that_were_changed_are_refused_under_their_provenance(corpus, tmp_path):

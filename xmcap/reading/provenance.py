@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xmcap import digests
 from xmcap.errors import UsageError, one_line
 from xmcap.files import files
 
@@ -27,7 +28,7 @@ def write(captions: str | os.PathLike, fields: Mapping[str, Any]) -> None:
 def read(captions: str | os.PathLike) -> dict[str, Any] | None:
   """Returns the provenance of a file, None if it has none; UsageError if it is damaged or of another file."""
   path = pathlib.Path(path_of(captions))
-  if not path.is_file():
+  if not (path.is_file() and os.path.isfile(captions)):
     return None
   try:
     fields = json.loads(path.read_bytes())
@@ -51,11 +52,14 @@ def _named(fields: Mapping[str, Any]) -> str:
   try:
     if "captioner" in fields:
       return f"{fields['captioner']}#{fields['module_sha256'][:8]}".replace("|", "/")
-    prompt, shots = fields["prompt"]["name"], len(fields["shots"])
-    return f"{fields['model']},prompt={prompt},{fields['strategy']},shots={shots}".replace("|", "/")
-  except (LookupError, TypeError):
+    shots, extra = fields["shots"], sorted(fields["extra_body"].items())
+    named = [fields["model"], f"prompt={fields['prompt']['name']}", fields["strategy"]]
+    named.append(f"shots={digests.of_texts(shots) if shots else 0}")
+    named += [f"extra_body=#{digests.of_json(extra)}"] if extra else []
+    return ",".join(named).replace("|", "/")
+  except (LookupError, TypeError, AttributeError):
     raise UsageError(
-      "a provenance of captions without model, prompt, strategy and shots: remove it"
+      "a provenance of captions without model, prompt, strategy, shots and extra_body: remove it"
     ) from None
 
 

@@ -135,6 +135,7 @@ class Metric:
     decimals: decimals of the score in tables; as a percentage, or at scale 100, it shows two fewer.
     scaled: whether a table may show the score times 100, as papers do; not if it is per cent already.
     least: the lowest value of a statistic.
+    most: the highest score.
     counted: what a table counts besides images: `references`, `classes` or `captions`.
   """
 
@@ -145,6 +146,7 @@ class Metric:
   percent: bool = False
   scaled: bool = False
   least: float = 0.0
+  most: float = 1.0
   decimals: int = 3
   counted: str = "references"
 

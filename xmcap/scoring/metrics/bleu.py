@@ -19,6 +19,7 @@ class Bleu(base.CaptionMetric):
   """
 
   decimals = 1
+  most = 100.0
   effective_order = False  # of the score of a set
 
   def __init__(self, n: int = _MAX_N):

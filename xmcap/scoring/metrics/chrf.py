@@ -19,6 +19,7 @@ class Chrf(base.CaptionMetric):
   name = "chrf"
   heading = "chrF"
   decimals = 1
+  most = 100.0
   n = 6  # length of the longest n-gram, in characters
   beta = 2  # weight of recall relative to precision
   width = 3 * n

@@ -24,6 +24,7 @@ class Cider(base.CaptionMetric):
   heading = "CIDEr"
   n = ORDERS  # length of the longest n-gram, in words
   scaled = True
+  most = _SCALE
   signature = f"n={n},stem=no,scale={_SCALE:g}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:

@@ -18,6 +18,7 @@ class ClipScore(base.CaptionMetric):
   name = "clip_score"
   heading = "CLIP-S"
   signature = "w=2.5"
+  most = 2.5
   compares = ("pictures",)
   scaled = True
   is_extra = True
@@ -37,6 +38,7 @@ class RefClipScore(base.CaptionMetric):
   name = "ref_clip_score"
   heading = "RefCLIP-S"
   signature = "w=2.5,refs=max"
+  most = 2 * 2.5 / (2.5 + 1)
   compares = ("pictures", "references")
   scaled = True
   is_extra = True
