@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
   )
   partial = {f"p{n}": {"en": f"{ENGLISH[n]} outside", "ar": ""} for n in range(6)}
   files.captions("partial.jsonl", {**partial, "p0": {"th": f"{THAI[0]}และต้นไม้"}})
-  origin = {"model": "m", "prompt": {"name": "xmcap#1"}, "strategy": "direct", "shots": []}
+  origin = {"model": "m", "prompt": {"name": "xmcap#1"}, "strategy": "direct", "shots": [], "extra_body": {}}
   origin |= {"tokens": {"prompt": 1800, "cached": 900, "completion": 180}, "dollars": 0.5}
   origin |= {"states": {"answered": 7, "refused": 2, "cut": 0}, "cleaned": {"think": 3}}
   provenance.write("partial.jsonl", origin)
