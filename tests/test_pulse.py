@@ -124,7 +124,7 @@ def test_score_gives_what_eval_gave(place, evaluated, tmp_path):
 def test_a_model_folder_can_be_moved(place, tmp_path):
   moved = tmp_path / "elsewhere"
   shutil.copytree(place / "model", moved)
-  picture = next(pathlib.Path(place / "data/test/images").iterdir())
+  picture = next((place / "data/test/images").iterdir())
   printed = run("caption", f"--model_dir={moved}", "--languages=en,th,ar", "--json", picture)
   rows = [json.loads(line) for line in printed.out.splitlines()]
   assert [row["language"] for row in rows] == ["en", "th", "ar"]
@@ -133,7 +133,7 @@ def test_a_model_folder_can_be_moved(place, tmp_path):
 
 def test_caption_of_broken_images_is_one_line(place, tmp_path):
   (tmp_path / "a.jpg").write_text("<html>not a picture</html>")
-  good = next(pathlib.Path(place / "data/test/images").iterdir()).read_bytes()
+  good = next((place / "data/test/images").iterdir()).read_bytes()
   (tmp_path / "b.png").write_bytes(good[: len(good) // 2])
   for name in ("a.jpg", "b.png"):
     xmcap("caption", f"--model_dir={place / 'model'}", tmp_path / name).refused(name, code=1)
