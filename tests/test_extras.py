@@ -45,8 +45,10 @@ LEAVES = {parser.prog.removeprefix("xmcap "): parser for parser in leaves()}
 DOORS = {
   "caption --model_dir=x x.png": "train",
   "caption --endpoint=http://x --model=m x.png": "endpoint",
+  "eval --model_dir=x": "train",
+  "eval --endpoint=http://x --model=m": "endpoint",
 }
-"""Calls of the command that needs one of two extras -> the extra."""
+"""Calls of the commands that need one of two extras -> the extra."""
 
 ELSEWHERE = {name for name in LEAVES if LEAVES[name].get_default("extra")}
 
@@ -54,6 +56,8 @@ SCORING = """
 score -r references.jsonl -p p1.jsonl -o A --bootstrap=5 --images=photos --processes=1
 score -r references.jsonl -p p2.jsonl -o B --metrics=all --tokenizer=char --clean=all --processes=1
 score -r references.jsonl -p p2.jsonl -o P --protocol=xmcap --only_tables --processes=1
+eval --predictions=p1.jsonl --gin.REFERENCES=references.jsonl --gin.EVAL_DIR=E
+check p1.jsonl p2.jsonl -o K
 compare A again=A -r references.jsonl -o C --resamples=5
 score tags -r tags.jsonl -p tags.jsonl --k=1 -o T
 score zero-shot --pictures=zs/pictures.npy --targets=zs/targets.txt --labels=zs/labels.json --texts=zs/texts -o Z

@@ -61,18 +61,18 @@ DOORS = ("xmcap", "xmcap.scoring")
 MOST_LINES = 400
 
 BUDGETS = {
-  "ground": 2_760,
+  "ground": 2_780,
   "files": 2_970,
   "papers": 130,
   "reading": 5_400,
-  "scoring": 9_880,
+  "scoring": 9_890,
   "models": 2_710,
   "data": 6_300,
   "pages": 1_980,
-  "human": 4_280,
+  "human": 4_500,
   "ranked": 1_900,
   "training": 6_540,
-  "evaluation": 3_240,
+  "evaluation": 3_330,
   "published": 710,
   "corpora": 9_740,
   "families": 4_200,
@@ -83,7 +83,7 @@ BUDGETS = {
   "serving": 1_820,
   "export": 470,
   "t5x": 430,
-  "commands": 4_890,
+  "commands": 5_190,
   "cli": 190,
   "launch": 1_810,
 }
@@ -253,7 +253,11 @@ def test_all_searches_are_loaded_with_whatever_decodes():
   assert modules <= _loaded_with("xmcap.models.decoding.generator")
 
 
-CALLED_BY = {"xmcap.families.plugs.stabilizer": "xmcap.models.decoding.generator"}
+CALLED_BY = {
+  "xmcap.families.plugs.stabilizer": "xmcap.models.decoding.generator",
+  "xmcap.evaluation.baselines": "xmcap.evaluation.evaluators",
+  "xmcap.evaluation.caption_evaluator": "xmcap.evaluation.evaluators",
+}
 """Module with an import in a function -> the module that calls it, and has loaded what it needs by then."""
 
 

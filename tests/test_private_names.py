@@ -38,7 +38,7 @@ NAMES = {
   "jax.experimental.multihost_utils.broadcast_one_to_all":
     "xmcap/training/evaluate.py xmcap/training/hooks.py xmcap/training/profiler.py",
   "jax.experimental.multihost_utils.process_allgather":
-    "tests/training/hanging.py xmcap/evaluation/evaluators.py",
+    "tests/training/hanging.py xmcap/evaluation/caption_evaluator.py",
   "jax.experimental.multihost_utils.reached_preemption_sync_point": "xmcap/training/hosts/stopping.py",
   "jax.experimental.topologies.get_topology_desc": 
     "tests/planning/test_topologies.py xmcap/planning/gpus.py xmcap/xla_flags.py",

@@ -37,7 +37,7 @@ _COMMANDS = {
     )
   },
   **dict.fromkeys(("score", "compare"), "score"),
-  **{name: name for name in ("retrieval", "human", "results", "published", "data", "doctor")},
+  **{name: name for name in ("check", "retrieval", "human", "results", "published", "data", "doctor")},
 }
 # Gin's message for a configurable that is called with missing arguments.
 _UNBOUND = re.compile(

@@ -40,6 +40,7 @@ def parse(
   files: Sequence[str | Callable[[], None]],
   overrides: Sequence[str] = (),
   search: gin_files.Search = gin_files.HERE,
+  settle: Callable[[], None] | None = None,
 ) -> None:
   """Parses gin files, then overrides, into gin's global configuration, and checks it.
 
@@ -50,17 +51,20 @@ def parse(
     overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is not a gin
       expression is a string, so a path needs no second quotes; `~` at its start is the home folder.
     search: where files are looked for, and which may import.
+    settle: called before the check. With it no file imports xmcap's modules, which may need jax: what is bound to a
+      configurable of xmcap that the caller has not imported is passed over.
 
   Raises:
     UsageError: a file is missing or cannot be parsed, a name is unknown (with a suggestion), or a value has the wrong
       type; and as `Search.read`.
   """
   gin.clear_config()
+  skipped = list(gin_names.read()) if settle else []
   for file in files:
     if callable(file):
       file()
     else:
-      _parse_file(search.read(file))
+      _parse_file(search.read(file), skipped)
   defined = _macros()
   for override in overrides:
     name, equals, value = override.partition("=")
@@ -68,13 +72,20 @@ def parse(
       raise UsageError(f"--gin.{override} has no value: write --gin.NAME=VALUE")
     if "." not in name and name not in defined:
       raise _undefined(override, name, defined)
+    configurable = name.rpartition(".")[0].rpartition("/")[2]
+    if settle and configurable and not gin_config._REGISTRY.matching_selectors(configurable):
+      raise UsageError(
+        f"--gin.{override}: {configurable} is of a model's weights, and there are none: leave it out"
+      )
     binding = f"{name} = {_expression(value)}"
     # gin would run an `import` that a line break brings in.
     parsed = gin_files.statements(binding, f"--gin.{override}")
     if len(parsed) != 1 or not isinstance(parsed[0], config_parser.BindingStatement):
       raise UsageError(f"--gin.{override}: is more than one binding: give each as --gin.NAME=VALUE")
     with _explained(f"--gin.{override}"):
-      gin.parse_config(binding)
+      gin.parse_config(binding, skip_unknown=skipped)
+  if settle:
+    settle()
   with _explained("the gin files together"):
     gin.finalize()
   gin_types.check()
@@ -178,6 +189,13 @@ def given(configurable: str, parameter: str) -> Any:
   return resolve(values.get(parameter))
 
 
+def bind_all(configurable: str, parameter: str, value: Any) -> None:
+  """Binds a parameter in every scope in which a file binds one of the configurable."""
+  selector = gin_config._REGISTRY.get_match(configurable).selector
+  for scope in {"", *(scope for scope, bound in gin_config._CONFIG if bound == selector)}:
+    gin.bind_parameter((scope, selector, parameter), value)
+
+
 def bound(configurable: Callable[..., _Made]) -> _Made:
   """Calls a configurable with its gin bindings only."""
   return configurable()
@@ -231,14 +249,15 @@ def bindings() -> dict[str, str]:
   return texts
 
 
-def _parse_file(file: gin_files.GinFile) -> None:
+def _parse_file(file: gin_files.GinFile, skipped: Sequence[str]) -> None:
+  """Parses a file; without imports of xmcap's modules if names of configurables may be unknown, the `skipped`."""
   opened = [file]  # the file that is being parsed, and those that include it
 
   @contextlib.contextmanager
   def open_included(name: str) -> Iterator[TextIO]:
     opened.append(opened[-1].includes[name])
     try:
-      yield opened[-1].opened()
+      yield opened[-1].opened(own_imports=not skipped)
     finally:
       opened.pop()
 
@@ -247,7 +266,7 @@ def _parse_file(file: gin_files.GinFile) -> None:
   gin_config._FILE_READERS, gin_config._LOCATION_PREFIXES = [(open_included, lambda name: True)], [""]
   try:
     with _explained(str(file.path)):
-      gin.parse_config(file.opened())
+      gin.parse_config(file.opened(own_imports=not skipped), skip_unknown=skipped)
   finally:
     gin_config._FILE_READERS, gin_config._LOCATION_PREFIXES = before
 

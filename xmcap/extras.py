@@ -3,6 +3,7 @@
 xmcap is on no package index, where a stranger could take its name: it is installed from a clone or from a wheel.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -64,8 +65,9 @@ def explained(error: BaseException) -> UsageError | None:
   """Returns the error to report for the failed import of a module of `MODULES`; None for any other error."""
   if not isinstance(error, ModuleNotFoundError):
     return None
-  module = (error.name or "").split(".")[0]
+  name = error.name or next(iter(re.findall("'(.+?)'", str(error))), "")  # gin hands on the message alone
+  module = name.split(".")[0]
   for extra, modules in MODULES.items():
     if module in modules:
-      return UsageError(f"this needs the extra {extra}, of which {error.name} is missing: {install(extra)}")
+      return UsageError(f"this needs the extra {extra}, of which {name} is missing: {install(extra)}")
   return None

@@ -11,6 +11,7 @@ files include from xmcap's folder only.
 import dataclasses
 import io
 import pathlib
+import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,6 +24,7 @@ from xmcap.terminal import shown
 _LONGEST = 1 << 20  # characters of a file; the resolved configuration of a run has some 10,000
 _MOST_FILES = 100  # that one file includes, also indirectly
 _DEEPEST = 20  # brackets inside each other
+_OWN_IMPORT = re.compile(r"^import xmcap\.[\w.]+", re.MULTILINE)
 _LONGEST_QUOTE = 200  # characters of a line in a message
 
 Statement = (
@@ -49,9 +51,9 @@ class GinFile:
   statements: Sequence[Statement]
   includes: Mapping[str, "GinFile"]
 
-  def opened(self) -> io.StringIO:
-    """The text as gin parses it, with the path for messages."""
-    stream = io.StringIO(self.text)
+  def opened(self, own_imports: bool = True) -> io.StringIO:
+    """The text as gin parses it, with the path for messages; perhaps without the imports of xmcap's modules."""
+    stream = io.StringIO(self.text if own_imports else _OWN_IMPORT.sub("", self.text))
     stream.name = str(self.path)  # pyright: ignore[reportAttributeAccessIssue]
     return stream
 

@@ -61,6 +61,20 @@ def test_human_rate_joins_saved_ratings(rate, tmp_path):
   xmcap("human", "sxs", "--ratings=joined.jsonl", "--resamples=0").succeeded()
 
 
+def test_human_rate_leaves_out_what_a_system_lacks(rate):
+  files.captions("large.jsonl", {"k1": {"en": "a cat"}, "k2": {"de": "der Hund", "fr": "un chat"}})
+  page = ("--protocol=sxs", *_SYSTEMS, "--out=page.html")
+  rate(*page).refused("system 'base' lacks 1 of 5 captions")
+  said = (
+    rate(*page, "--missing=skip")
+    .succeeded("page.html: 2 comparisons, 2 systems, 2 pictures, 2 languages")
+    .out
+  )
+  assert "note: left out, as a system has no caption there: de 1, en 1, fr 1\n" in said
+  files.captions("large.jsonl", {"k3": {"en": "a cat"}})
+  rate(*page, "--missing=skip").refused("no picture has a caption by every system")
+
+
 def _write_captions(path, captions):
   files.captions(path, {key: {"en": text} for key, text in captions.items()})
 

@@ -104,7 +104,7 @@ def test_caption_evaluator_reads_a_corpus_in_a_bucket(local, remote):
     )
     assert there.references == here.references
     keys = list(here.references)
-    assert [there._bytes(key) for key in keys] == [here._bytes(key) for key in keys]
+    assert [there.read(key) for key in keys] == [here.read(key) for key in keys]
     assert there.small(2).references == here.small(2).references
 
 

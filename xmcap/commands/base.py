@@ -198,9 +198,9 @@ def address(value: str) -> str:
   return value
 
 
-def add_model(command, folder: str = "the folder that a training run wrote") -> None:
+def add_model(command, folder: str = "the folder that a training run wrote", required: bool = True) -> None:
   """Adds the options for the folder of a model, its checkpoint, and which weights of it."""
-  text(command, "--model_dir", "DIR", folder, required=True, type=address)
+  text(command, "--model_dir", "DIR", folder, "", required=required, type=address)
   number(command, "--step", "the checkpoint to use; default: the best or newest")
   add_weights(command)
 
@@ -264,11 +264,8 @@ def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bo
   (`evaluation/pretrained_models.py`). `default` are xmcap's own files for a command that has none.
   """
   from xmcap import configuration
-  from xmcap import gin_files as gin_files_lib
 
-  default = [str(gin_files_lib.gin_folder() / name) for name in default]
-  search = check_names(arguments, default)
-  files = gin_files(arguments) or default
+  files, search = gin_files(arguments, default)
   if model_dir:
     from xmcap.evaluation import model_dir as model_dir_lib  # slow, and not needed to report a wrong name
 
@@ -305,11 +302,17 @@ def check_names(arguments, default: Sequence[str] = (), folder: str = ""):
   return search
 
 
-def gin_files(arguments) -> list[str | Callable[[], None]]:
-  """The gin files of a command; a `model.json` among them becomes a function that makes its bindings."""
-  return [
-    functools.partial(_bind_model, file) if file.endswith(".json") else file for file in arguments.gin_file
-  ]
+def gin_files(arguments, default: Sequence[str] = (), folder: str = ""):
+  """The gin files of a command, or xmcap's own of these names, and the `Search`; after `check_names`.
+
+  A `model.json` among them becomes a function that makes its bindings.
+  """
+  from xmcap import gin_files as gin_files_lib
+
+  default = [str(gin_files_lib.gin_folder() / name) for name in default]
+  search = check_names(arguments, default, folder)
+  names = arguments.gin_file or default
+  return [functools.partial(_bind_model, name) if name.endswith(".json") else name for name in names], search
 
 
 def _bind_model(path: str) -> None:
@@ -321,9 +324,10 @@ def _bind_model(path: str) -> None:
 
 def require(arguments, names: Sequence[str], instead: str = "") -> None:
   """Raises UsageError if one of these options has no value; `instead` says what may take their place."""
-  if missing := [f"--{name}" for name in names if not getattr(arguments, name)]:
-    listed = ", ".join(missing)
-    raise UsageError(f"the following arguments are required: {listed}{instead} (see {arguments.prog} --help)")
+  if missing := ", ".join(f"--{name}" for name in names if not getattr(arguments, name)):
+    raise UsageError(
+      f"the following arguments are required: {missing}{instead} (see {arguments.prog} --help)"
+    )
 
 
 def refuse(arguments, names: Sequence[str], why: str) -> None:

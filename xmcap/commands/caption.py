@@ -1,13 +1,10 @@
 """The command that captions pictures: with a trained model, any model behind an endpoint, or a function."""
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from xmcap import extras, languages, platforms, wording
-from xmcap.commands import base, image_results
+from xmcap.commands import base, captioners, image_results
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import outputs
 
@@ -17,10 +14,6 @@ if TYPE_CHECKING:
   from xmcap.endpoint.tally import Outcome
 
 _OF_CORPUS = ("corpus", "split", "subset")
-_OF_ENDPOINT = (
-  "model", "prompt", "shots", "shots_from", "seed", "strategy", "key_variable", "extra_body", "timeout", "max_requests",
-  "price", "max_cost", "blind",
-)  # fmt: skip
 _OF_MODEL = ("model_dir", "step", "weights", "search", "tags", "gin_file", "overrides", "explain")
 _FORMS = {
   ".jsonl": "for xmcap score",
@@ -45,7 +38,9 @@ def add(commands) -> None:
   images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
   base.text(command, "images", "IMAGE", images, type=base.address, nargs="*")
   _add_model(command.add_argument_group("a trained model"))
-  _add_endpoint(command.add_argument_group("any model behind an endpoint (docs/any_model.md)"))
+  endpoint = command.add_argument_group(captioners.TITLE)
+  captioners.add_endpoint(endpoint)
+  _add_batch(endpoint)
   _add_corpus(command.add_argument_group("with an endpoint or a function"))
   base.add_gin(command)
 
@@ -60,39 +55,7 @@ def _add_model(group) -> None:
   base.text(group, "--tags", "FILE", tags)
 
 
-def _add_endpoint(group) -> None:
-  base.text(group, "--endpoint", "URL", "an OpenAI-compatible server, such as http://localhost:8000/v1", "")
-  base.text(group, "--model", "NAME", "the model's name there", "")
-  base.text(group, "--prompt", "NAME", "a published prompt, or your own FILE.toml; default: xmcap", "")
-  base.number(group, "--shots", "examples before each question, with --shots_from")
-  base.text(
-    group,
-    "--shots_from",
-    "PATH",
-    "a corpus whose pictures and captions are the examples, drawn with --seed",
-    "",
-    type=base.address,
-  )
-  base.number(group, "--seed", "seed of the examples; default: 0")
-  base.text(
-    group,
-    "--strategy",
-    "NAME",
-    "direct; translate: English first; or together: one question for all languages; default: direct",
-    "",
-    choices=("direct", "translate", "together"),
-  )
-  base.text(
-    group, "--key_variable", "NAME", "environment variable with the API key; default: OPENAI_API_KEY", ""
-  )
-  base.text(group, "--extra_body", "JSON", "further fields of each request", "")
-  base.number(group, "--timeout", "seconds, after which a request is sent again; default: 180", least=1)
-  base.number(group, "--max_requests", "most requests under way; default: 64", least=1, most=10_000)
-  base.text(group, "--price", "IN,OUT[,CACHED]", "dollars for a million tokens", "")
-  base.text(
-    group, "--max_cost", "DOLLARS", "ask nothing more after so much, with earlier runs of the same --out", ""
-  )
-  base.flag(group, "--blind", "go on if the model does not see pictures")
+def _add_batch(group) -> None:
   batch = "write the questions as batch files of OpenAI's format instead of sending them; needs no --endpoint"
   base.text(group, "--write_batch", "DIR", batch, "")
   batch = "read the answers from files of outputs and errors of batches"
@@ -100,8 +63,7 @@ def _add_endpoint(group) -> None:
 
 
 def _add_corpus(group) -> None:
-  function = "your function(image, languages), which returns {language: caption}"
-  base.text(group, "--captioner", "MODULE:FUNCTION", function, "")
+  captioners.add_function(group)
   corpus = "caption this instead: XM3600's captions.jsonl beside images/, or records"
   base.text(group, "--corpus", "PATH", corpus, "", type=base.address)
   base.text(group, "--split", "NAME", "split of the records; default: test", "")
@@ -119,19 +81,14 @@ def _caption(arguments) -> None:
     base.refuse(
       arguments, _OF_CORPUS, "is of an endpoint or a function, and not of a trained model: leave it out"
     )
-    base.refuse(arguments, _OF_ENDPOINT, "is of an endpoint, and not of a trained model: leave it out")
+    base.refuse(
+      arguments, captioners.OF_ENDPOINT, "is of an endpoint, and not of a trained model: leave it out"
+    )
     extras.check("xmcap caption --model_dir", "train")
     _with_model(arguments)
     return
   base.refuse(arguments, _OF_MODEL, "is of a trained model, and of nothing else: leave it out")
-  if arguments.captioner:
-    base.refuse(arguments, _OF_ENDPOINT, "is of an endpoint, and not of a function: leave it out")
-    extras.check("xmcap caption --captioner", "endpoint")
-    _with_function(arguments)
-  else:
-    base.require(arguments, ["model"])
-    extras.check("xmcap caption --endpoint", "endpoint")
-    _with_endpoint(arguments)
+  _with_captioner(arguments)
 
 
 def _with_model(arguments) -> None:
@@ -173,14 +130,8 @@ def _with_model(arguments) -> None:
   image_results.check_whole(len(files) - len(whole), len(files))
 
 
-def _with_endpoint(arguments) -> None:
-  from xmcap.endpoint import batch, inputs, prompts, run
-  from xmcap.endpoint.asking import Price
-
-  if bool(arguments.shots) != bool(arguments.shots_from):
-    raise UsageError(
-      "--shots and --shots_from go together: how many examples, and the corpus that they are from"
-    )
+def _with_captioner(arguments) -> None:
+  """Captions pictures with an endpoint or a function, or by batch files of an endpoint's format."""
   if arguments.write_batch and arguments.read_batch:
     raise UsageError(
       "--write_batch and --read_batch do not go together: read the answers, then write the rest"
@@ -190,47 +141,29 @@ def _with_endpoint(arguments) -> None:
     raise UsageError(
       f"--strategy={arguments.strategy}: a batch has a question for each caption: give --strategy=direct"
     )
-  limits = {"timeout_seconds": arguments.timeout, "max_requests": arguments.max_requests}
-  endpoint = inputs.endpoint(
-    arguments.endpoint, arguments.model, arguments.key_variable, arguments.extra_body,
-    **{name: limit for name, limit in limits.items() if limit},
-  )  # fmt: skip
-  prompt = prompts.get(arguments.prompt or prompts.DEFAULT)
   codes = languages.parse(arguments.languages or "en")
-  for code in codes:
-    prompt.of(code)  # reports a language that it lacks
+  captioner = captioners.get(arguments, codes)
   pictures = _pictures(arguments)
-  settings = run.Settings(
-    prompt=prompt,
-    languages=codes,
-    strategy=arguments.strategy or "direct",
-    shots=inputs.shots(arguments.shots, arguments.shots_from, arguments.seed or 0, codes, set(pictures.keys)),
-    price=Price(*inputs.numbers("--price", arguments.price)) if arguments.price else Price(),
-    max_cost=inputs.numbers("--max_cost", arguments.max_cost)[0] if arguments.max_cost else None,
-    blind=arguments.blind,
-  )
-  asked = endpoint, settings, *pictures[:2]
-  with _journal(arguments) as journal:
-    if arguments.write_batch:
-      for note in batch.write(*asked, journal, arguments.write_batch, base.say):
-        base.say(note)
-    elif arguments.read_batch:
-      outcome = batch.read(*asked, journal, arguments.read_batch, base.say)
-      again = "--write_batch writes the questions that are not answered"
-      _finish(arguments, outcome, codes, pictures, endpoint.model, again)
+  with captioners.journal(arguments.out, arguments.prog) as journal:
+    if batches and isinstance(captioner, captioners.OfEndpoint):
+      _with_batches(arguments, captioner, codes, pictures, journal)
     else:
-      _finish(arguments, run.caption(*asked, journal, base.say), codes, pictures, endpoint.model)
+      _finish(arguments, captioner.ask(pictures, codes, journal), codes, pictures, captioner.name)
 
 
-def _with_function(arguments) -> None:
-  from xmcap.endpoint import function
+def _with_batches(
+  arguments, captioner: captioners.OfEndpoint, codes: Sequence[str], pictures: "Pictures", journal: "Journal",
+) -> None:  # fmt: skip
+  from xmcap.endpoint import batch
 
-  codes = languages.parse(arguments.languages or "en")
-  pictures = _pictures(arguments)
-  captioner = function.load(arguments.captioner)
-  with _journal(arguments) as journal:
-    outcome = function.caption(captioner, codes, *pictures[:2], journal, base.say)
-    _finish(arguments, outcome, codes, pictures, captioner.name)
+  asked = captioner.endpoint, captioner.settings(codes, pictures.keys), *pictures[:2], journal
+  if arguments.write_batch:
+    for note in batch.write(*asked, arguments.write_batch, base.say):
+      base.say(note)
+  else:
+    outcome = batch.read(*asked, arguments.read_batch, base.say)
+    again = "--write_batch writes the questions that are not answered"
+    _finish(arguments, outcome, codes, pictures, captioner.name, again)
 
 
 def _pictures(arguments) -> "Pictures":
@@ -302,18 +235,3 @@ def _check_page(out: str, count: int) -> None:
     raise UsageError(
       f"--out={out}: {count:,} pictures are too many for a page: name at most {gallery.MOST:,}, or give .jsonl or .csv"
     )
-
-
-@contextlib.contextmanager
-def _journal(arguments) -> Iterator["Journal"]:
-  """The journal beside --out; without --out it is gone at the end."""
-  from xmcap.endpoint import journal
-
-  with contextlib.ExitStack() as stack:
-    if arguments.out:
-      path = f"{os.path.splitext(arguments.out)[0]}{journal.SUFFIX}"
-      stack.enter_context(outputs.held(path, arguments.prog, folder=False))
-    else:
-      folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="xmcap-"))
-      path = os.path.join(folder, f"captions{journal.SUFFIX}")
-    yield stack.enter_context(contextlib.closing(journal.Journal(path)))

@@ -83,7 +83,7 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
       if chip is not None:
         for text in getattr(arguments, "xla_flags", ()):
           xla_flags.parsed(text, chip.name)
-      extras.check(arguments.prog, arguments.extra)
+      extras.check(arguments.prog, arguments.extra or "train")
       for word in words:
         paths.check_scheme(word.partition("=")[2])
       checks = {"train": _train, "eval": _eval}.get(words[0])
@@ -104,12 +104,11 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
 
 
 def _eval(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
-  from xmcap import configuration, gin_files
+  from xmcap import configuration
   from xmcap.models import model_json
 
-  default = [str(gin_files.gin_folder() / "runs/eval.gin")]
-  search = base.check_names(arguments, default, _gin_folder(arguments, place, folder))
-  files = base.gin_files(arguments) or default
+  base.require(arguments, ["model_dir"])
+  files, search = base.gin_files(arguments, ["runs/eval.gin"], _gin_folder(arguments, place, folder))
   configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, search)
   _check_evaluators(place, unseen)
   _check_inputs(place, unseen, has_vocabulary=True)
@@ -144,8 +143,8 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
     raise UsageError("xmcap train needs gin files, such as --gin_file=models/bb.gin")
   from xmcap import configuration
 
-  search = base.check_names(arguments, folder=_gin_folder(arguments, place, folder))
-  base.parse_run(arguments, base.gin_files(arguments), search, place.locate)
+  files, search = base.gin_files(arguments, folder=_gin_folder(arguments, place, folder))
+  base.parse_run(arguments, files, search, place.locate)
   if arguments.measure:  # which reads no data, and writes nothing
     _check_mesh(place)
     return ""

@@ -2,11 +2,13 @@
 
 import contextlib
 
-from xmcap import platforms, quiet
-from xmcap.commands import base, hosts, measure
+from xmcap import extras, platforms, quiet
+from xmcap.commands import base, captioners, eval_captions, hosts, measure
 from xmcap.errors import RestartError, UsageError
 from xmcap.files import buckets, outputs
 
+_WITHOUT_WEIGHTS = ("endpoint", "captioner", "predictions")
+_OF_WEIGHTS = ("step", "weights", "coordinator_address", "num_processes", "process_id")
 _LOCK_SECONDS = 120  # NFS may keep the lock of a dead host for somewhat less
 
 
@@ -34,10 +36,17 @@ def add(commands) -> None:
     commands,
     "eval",
     _eval,
-    "caption a split with a trained model and score the captions in each language",
-    extra="train",
+    "caption a split and score the captions in each language",
+    "With --model_dir it needs the extra train, with --endpoint or --captioner the extra endpoint (docs/install.md).",
   )
-  base.add_model(evaluate)
+  base.add_model(evaluate, required=False)
+  captioners.add_endpoint(evaluate.add_argument_group(captioners.TITLE))
+  others = evaluate.add_argument_group("other captions")
+  captioners.add_function(others)
+  files = (
+    "captions that are there, as for xmcap score; of several evaluators, NAME=FILE for the one of this name"
+  )
+  base.text(others, "--predictions", "FILE", files, **base.SEVERAL)
   base.add_raw(evaluate)
   hosts.add(evaluate)
   base.add_gin(evaluate)
@@ -94,8 +103,24 @@ def _train(arguments) -> None:
 
 
 def _eval(arguments) -> None:
+  if sum(bool(getattr(arguments, name)) for name in ("model_dir", *_WITHOUT_WEIGHTS)) != 1:
+    raise UsageError(
+      "give --model_dir of a trained model, --endpoint and --model of any other, --captioner of a function, or"
+      " --predictions (see xmcap eval --help)"
+    )
+  default = ["runs/eval.gin"]
+  if not arguments.model_dir:
+    base.refuse(arguments, _OF_WEIGHTS, "is of a trained model, and of nothing else: leave it out")
+    if arguments.predictions:
+      base.refuse(arguments, captioners.OF_ENDPOINT, "is of an endpoint, and not of a file: leave it out")
+    eval_captions.run(arguments, default)
+    return
+  base.refuse(
+    arguments, captioners.OF_ENDPOINT, "is of an endpoint, and not of a trained model: leave it out"
+  )
+  extras.check(f"{arguments.prog} --model_dir", "train")
   platforms.choose()
-  if not base.configure(arguments, arguments.model_dir, ["runs/eval.gin"]):
+  if not base.configure(arguments, arguments.model_dir, default):
     return
   from xmcap.evaluation import model_dir
 

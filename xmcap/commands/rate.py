@@ -41,6 +41,8 @@ def add(actions) -> None:
   base.text(command, "--rater", "NAME", rater, "")
   equal = "equal captions side by side: ask about them too, or count them as ties"
   base.text(command, "--equal", None, equal, "ask", choices=("ask", "tie"))
+  missing = "a caption that only some systems have: refuse, or leave it out (skip)"
+  base.text(command, "--missing", "WAY", missing, "refuse", choices=("refuse", "skip"))
   base.text(command, "--join", "KEY", "join the key of a page with RATINGS")
   base.text(command, "ratings", "RATINGS", "with --join: files that raters saved", nargs="*")
 
@@ -134,12 +136,16 @@ def _rate(arguments) -> None:
       else:
         predicted = read_predictions(path, arguments.language, references)
         answered, failed = failed_requests.split(references or {}, predicted)
-        failed_requests.refuse(failed, sum(map(len, (*answered.values(), *failed.values()))), path)
+        if arguments.missing == "refuse":
+          failed_requests.refuse(failed, sum(map(len, (*answered.values(), *failed.values()))), path)
         systems[name] = answered
         notes += [f"system '{name}': {line.removeprefix('predictions: ')}" for line in predicted.notes]
         residue = rating_items.residue_note(name, answered, references or {}, arguments.languages)
         notes += [residue] if residue else []
     systems, renamed = rating_items.under_same_keys(systems)
+    if arguments.missing == "skip":
+      systems, left_out = rating_items.common(systems, arguments.languages)
+      renamed += [left_out] if left_out else []
     items = rating_items.draw_items(
       protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater,
       ask_equal=arguments.equal == "ask",

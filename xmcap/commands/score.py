@@ -135,6 +135,8 @@ def _score(arguments) -> None:
   from xmcap.scoring import metrics
   from xmcap.scoring.options import ScoringOptions, check_count
 
+  if arguments.predictions and not arguments.references:
+    raise UsageError("no --references: give them, or see xmcap check, which needs none")
   base.require(arguments, ("references", "predictions", "out"))
   check_count("processes", arguments.processes, processes.MAX)
   files = output.files_of(arguments.out, *arguments.predictions)

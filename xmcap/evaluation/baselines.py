@@ -4,16 +4,19 @@ import collections
 import concurrent.futures
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import gin
 import numpy as np
 from PIL import Image
 
 from xmcap import processes
-from xmcap.data import images, records
-from xmcap.evaluation.image_features import ImageEncoder
+from xmcap.data import images
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import References
+
+if TYPE_CHECKING:
+  from xmcap.data import records
 
 _THUMBNAIL = 16  # pixels per side: 10,000 images take 30 MB, and blurring helps the nearest neighbour
 
@@ -51,8 +54,11 @@ class Baselines:
   """
 
   def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train", encoder: str = ""):
-    self.source = records.RecordSource(data_dir, split)
-    self._vectors = _of_encoder(ImageEncoder(encoder)) if encoder else thumbnails
+    from xmcap.data.records import RecordSource  # needs the extra train
+
+    self.source = RecordSource(data_dir, split)
+    self.compares = encoder or "thumbnails"
+    self._vectors = _of_encoder(encoder) if encoder else thumbnails
 
   def measure(
     self, references: References, read_bytes: Callable[[str], bytes], predictions: Predictions
@@ -107,7 +113,7 @@ class _Nearest:
     self._distance = np.full(len(keys), np.inf, np.float32)
     self.places = np.zeros(len(keys), np.int64)
 
-  def look_at(self, start: int, pictures: Sequence[records.Record]) -> None:
+  def look_at(self, start: int, pictures: Sequence["records.Record"]) -> None:
     """Compares the training images from number `start` on."""
     vectors = self._vectors_of({record.key: record.image for record in pictures})
     # |q - v|^2 without |q|^2, which is the same for every candidate.
@@ -125,7 +131,11 @@ def thumbnails(pictures: Mapping[str, bytes]) -> np.ndarray:
     return np.stack(list(threads.map(_thumbnail, pictures.values(), pictures)))
 
 
-def _of_encoder(encoder: ImageEncoder) -> Vectors:
+def _of_encoder(folder: str) -> Vectors:
+  from xmcap.evaluation.image_features import ImageEncoder  # imports jax
+
+  encoder = ImageEncoder(folder)
+
   def vectors_of(pictures: Mapping[str, bytes]) -> np.ndarray:
     vectors, _ = encoder(list(pictures), pictures.__getitem__)
     # Of unit length, so that the smallest distance is the largest cosine.

@@ -6,6 +6,7 @@ resolved configuration of the run, which xmcap does not parse unless the user na
 may import.
 """
 
+import functools
 import os
 import shlex
 import sys
@@ -22,14 +23,15 @@ from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import VOCABULARY
 from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import evaluate as evaluate_lib
 from xmcap.evaluation import familiarity, image_features, image_files
+from xmcap.evaluation.caption_evaluator import is_first
 from xmcap.evaluation.predictor import Predictor
-from xmcap.files import addresses, files, outputs
+from xmcap.files import files
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, parts
 from xmcap.training.checkpoints import kept_config, read, start, versions
 from xmcap.training.checkpoints.weights import PARAMS
-from xmcap.training.deferred import at_once
 from xmcap.training.reporting import metrics_file
 
 CONFIG = kept_config.NEWEST
@@ -248,38 +250,17 @@ def load_params(model_dir: str, step: int | None = None, weights: str | None = N
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step, weights)
 
 
-@gin.configurable
-def evaluate(
-  model_dir: str = gin.REQUIRED,
-  evaluators: Sequence[Any] = gin.REQUIRED,
-  step: int | None = None,
-  weights: str | None = None,
-) -> None:
-  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run, and prints the means.
-
-  The last line says how to serve the model, if it is a captioner.
-
-  Args:
-    model_dir: the folder of the run.
-    evaluators: each has `run(params, step)`.
-    step: step of the checkpoint; None: the best or newest.
-    weights: `ema` or `raw`; None: the EMA of the weights if the run has one.
-  """
-  first = jax.process_index() == 0
-  out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
-  local = [out_dir for out_dir in out_dirs if out_dir and not addresses.is_remote(out_dir)]
-  locks = [("out_dir", out_dir, True) for out_dir in local if first]
-  with outputs.held_all(locks, "xmcap eval"):
-    params, model = load_params(model_dir, step, weights), _read_model(model_dir)
-    for evaluator in evaluators:
-      predictor = getattr(evaluator, "predictor", None) if first else None
-      if predictor is not None and predictor.prompt_tags is None and "tags" in model.parts:
-        _warn(model_json.without_tags("set Predictor.prompt_tags"))
-      for language, name, value in at_once(evaluator.run(params, step)):
-        if language in ("", "mean") and first:
-          print(f"{name}  {value:.4f}")
-      if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):
-        print(problem)
+def _evaluate(model_dir: str, evaluators: Sequence[Any], step: int | None, weights: str | None) -> None:
+  """Runs evaluators on the parameters of a run; the last line says how to serve the model, if it is a captioner."""
+  first = is_first()
+  params, model = load_params(model_dir, step, weights), _read_model(model_dir)
+  for evaluator in evaluators:
+    predictor = getattr(evaluator, "predictor", None) if first else None
+    if predictor is not None and predictor.prompt_tags is None and "tags" in model.parts:
+      _warn(model_json.without_tags("set Predictor.prompt_tags"))
+    evaluate_lib.show(evaluator.run(params, step))
+    if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):
+      print(problem)
   if first and (steps := metrics_file.unfinished(model_dir)):
     _warn(
       f"{model_dir}: the run has done {steps[0]:,} of its {steps[1]:,} steps: let it finish before you judge it"
@@ -288,6 +269,10 @@ def evaluate(
     options = {"step": step, "weights": weights}
     chosen = "".join(f" --{name}={value}" for name, value in options.items() if value is not None)
     print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")
+
+
+evaluate = functools.partial(evaluate_lib.evaluate, _evaluate)
+"""`xmcap eval` of a model folder; the arguments are those of gin's `evaluate`."""
 
 
 def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:

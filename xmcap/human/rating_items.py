@@ -77,6 +77,25 @@ def under_same_keys(systems: Mapping[str, Texts]) -> tuple[dict[str, Texts], lis
   return aligned, notes
 
 
+def common(
+  systems: Mapping[str, Texts], languages: Sequence[str] | None = None
+) -> tuple[dict[str, Texts], str]:
+  """Returns what all systems have a text for, and a line on what was left out in the languages; "" if nothing."""
+  pairs = [{(key, code) for key, of_key in texts.items() for code in of_key} for texts in systems.values()]
+  shared, every = set.intersection(*pairs), set.union(*pairs)
+  if not shared:
+    raise UsageError("no picture has a caption by every system in any language: leave out a system")
+  absent = collections.Counter(sorted(code for _, code in every - shared if code in (languages or [code])))
+  kept: dict[str, Texts] = {}
+  for name, texts in systems.items():
+    kept[name] = {
+      key: {code: text for code, text in of_key.items() if (key, code) in shared}
+      for key, of_key in texts.items()
+    }
+  listed = ", ".join(f"{code} {count:,}" for code, count in absent.items())
+  return kept, f"left out, as a system has no caption there: {listed}" if listed else ""
+
+
 def residue_note(
   name: str,
   captions: Mapping[str, Mapping[str, str]],

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from absl import logging
-
 from xmcap import processes, terminal
 from xmcap.errors import UsageError, XmcapError, one_line
 
@@ -89,6 +87,8 @@ class Evaluation:
           rows += [(language, name, float(value)) for language, name, value in more]
         except Exception as error:
           if not isinstance(error, XmcapError):
+            from absl import logging  # scoring alone has none
+
             logging.error("an evaluator's error", exc_info=error)
           failure = {"error": one_line(error), "is_usage": isinstance(error, UsageError)}
           self._outcome = {"evaluator": evaluator, **failure}

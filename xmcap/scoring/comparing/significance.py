@@ -145,6 +145,10 @@ def read_system(folder: str | os.PathLike) -> System:
     UsageError: it lacks a table or statistics of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
+  if (folder / "check.json").exists() and not (folder / "table.json").exists():
+    raise UsageError(
+      f"{folder}: of xmcap check, whose table has all systems and no scores: give folders of xmcap score"
+    )
   table = read_table(folder / "table.json")
   if not (folder / STATISTICS_FILE).exists():
     raise UsageError(
