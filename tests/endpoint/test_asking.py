@@ -195,7 +195,7 @@ def test_fields_that_a_server_does_not_take_are_learned_once(tmp_path):
 )  # fmt: skip
 def test_what_is_the_fault_of_the_run_ends_it(tmp_path, response, message):
   with Endpoint(every(1, response)).serving() as server, pytest.raises(UsageError) as raised:
-    _asked(server, tmp_path / "a.jsonl")
+    _asked(server, tmp_path / "a.jsonl", settings={"max_requests": 1})
   assert message in str(raised.value)
   assert len({_of_question(asked) for asked in server.requests}) < 24
 

@@ -200,12 +200,10 @@ def _finish(
   for note in outcome.notes:
     base.say(note)
   if outcome.missing:
-    # Asked by the same command, cut answers and refusals would be the same.
-    why = (
-      again if outcome.provenance["states"]["failed"] or arguments.read_batch else "the lines above say why"
-    )
+    if not outcome.provenance["states"]["failed"] and not arguments.read_batch:
+      again = "the lines above say why"  # nothing is left to ask
     raise XmcapError(
-      f"{outcome.missing:,} of {len(pictures.keys) * len(codes):,} captions are missing: {why}"
+      f"{outcome.missing:,} of {len(pictures.keys) * len(codes):,} captions are missing: {again}"
     )
 
 

@@ -125,7 +125,7 @@ class _Captions:
       response = await self._response(request, leave)
       await response(scope, receive, noting)
     except Refused as error:
-      await _refusal(error, request)(scope, receive, noting)
+      await _refusal(request, error)(scope, receive, noting)
     except ClientDisconnect:
       status = 499  # nginx's code for a client that disconnected
     finally:
@@ -249,7 +249,8 @@ async def _lines(captions, warning: str, model: ServedModel) -> AsyncIterator[st
       yield json.dumps({"error": str(error)}) + "\n"
 
 
-def _refusal(error: Refused, request: HTTPConnection) -> Response:
+def _refusal(request: HTTPConnection, error: Exception) -> Response:
+  assert isinstance(error, Refused)
   headers = {"retry-after": "1"} if error.status in (429, 503) else {}
   if error.status == 408:
     headers["connection"] = "close"
@@ -314,7 +315,7 @@ def make(
     Route("/metrics", measured),
   ]
   middleware = [Middleware(_Headers, service=service, hosts=frozenset(hosts))]
-  handlers = {HTTPException: _http_error, Refused: _refused, Exception: _server_error}
+  handlers = {HTTPException: _http_error, Refused: _refusal, Exception: _server_error}
   app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=service.running)
   return app, service
 
@@ -323,11 +324,6 @@ def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
   line = f"{error.detail}: /openapi.json lists the endpoints"
   return JSONResponse(_body(Refused(error.status_code, line), request), error.status_code, error.headers)
-
-
-def _refused(request: Request, error: Exception) -> Response:
-  assert isinstance(error, Refused)
-  return _refusal(error, request)
 
 
 def _server_error(request: Request, error: Exception) -> Response:
@@ -372,7 +368,7 @@ class _Headers:
       if scope["type"] == "http":
         self._check(scope)
     except Refused as error:
-      await _refusal(error, HTTPConnection(scope))(scope, receive, adding)
+      await _refusal(HTTPConnection(scope), error)(scope, receive, adding)
     else:
       await self._app(scope, receive, adding)
 
