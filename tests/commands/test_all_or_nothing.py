@@ -25,9 +25,9 @@ WRITES = {
     "results coco", "results every-eval-ever", "results hub", "retrieval top", "tag",
   ),
   _TOGETHER: (
-    "check", "compare", "convert", "data check", "data index", "data labels", "data tags", "data words", "eval", "export",
-    "features", "human annotate", "human annotations", "human choose", "human rate", "human rubric", "human sxs",
-    "human thumb", "published babel-imagenet", "published coco-cn", "published thumb", "published xm3600",
+    "check", "compare", "convert", "data check", "data index", "data labels", "data tags", "data words", "eval",
+    "export", "features", "human annotate", "human annotations", "human choose", "human rate", "human rubric",
+    "human sxs", "human thumb", "published babel-imagenet", "published coco-cn", "published thumb", "published xm3600",
     "published xm3600-draft", "retrieval fuse", "score", "score correlation", "score retrieval", "score tags",
     "score zero-shot",
   ),
