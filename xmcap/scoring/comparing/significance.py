@@ -145,7 +145,7 @@ def read_system(folder: str | os.PathLike) -> System:
     UsageError: it lacks a table or statistics of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
-  if (folder / "check.json").exists() and not (folder / "table.json").exists():
+  if os.path.exists(folder / "check.json") and not os.path.exists(folder / "table.json"):
     raise UsageError(
       f"{folder}: of xmcap check, whose table has all systems and no scores: give folders of xmcap score"
     )
