@@ -1,6 +1,5 @@
 """Model folders: hostile files run no code, and invalid folders are one-line errors."""
 
-import argparse
 import itertools
 import json
 import random
@@ -299,9 +298,9 @@ def test_fine_tuning_takes_model_json_and_gin_files_in_any_order(folder, tmp_pat
   write_corpus(tmp_path / "data", [tiny_record(0)], train_vocabulary=False)
   (tmp_path / "data" / "languages.txt").write_text("ar\nde\nen\n")
   files = [str(folder / name) if name.endswith(".json") else name for name in order]
-  given = argparse.Namespace(gin_file=[*files, "runs/folder.gin"])
   configuration.parse(
-    base.gin_files(given), [f"DATA_DIR={tmp_path / 'data'}", f"VOCABULARY={folder / 'vocabulary.model'}"]
+    base.with_models([*files, "runs/folder.gin"]),
+    [f"DATA_DIR={tmp_path / 'data'}", f"VOCABULARY={folder / 'vocabulary.model'}"],
   )
   model = model_json.read(folder / "model.json")
   assert T5Config().vocab_size == model.config("t5").vocab_size

@@ -1,6 +1,5 @@
 """`model.json`: round trips, gin bindings, and refusal of invalid fields in one line."""
 
-import argparse
 import dataclasses
 import json
 import random
@@ -73,8 +72,8 @@ def test_model_json_round_trip():
 def test_model_json_sets_gin_and_later_files_win(tmp_path):
   (tmp_path / "model.json").write_text(TEXT)
   (tmp_path / "mine.gin").write_text("ViTConfig.depth = 5\n")
-  given = argparse.Namespace(gin_file=[str(tmp_path / "model.json"), str(tmp_path / "mine.gin")])
-  configuration.parse(base.gin_files(given), ["IMAGE_SIZE=24"])
+  names = [str(tmp_path / name) for name in ("model.json", "mine.gin")]
+  configuration.parse(base.with_models(names), ["IMAGE_SIZE=24"])
   assert ViTConfig() == dataclasses.replace(VIT, depth=5, image_size=24) and T5Config() == T5
   assert configuration.macro("MIXTURE") == "coco_35l"
   bound = {
@@ -96,8 +95,7 @@ def test_model_json_keeps_the_corpus_and_lengths_of_gin_files(tmp_path, first):
     "T5Config.vocab_size = @vocabulary_rows()\nvocabulary_rows.mixture = %MIXTURE\nPredictor.max_length = 64\n"
   )
   order = ["mine.gin", "model.json"] if first else ["model.json", "mine.gin"]
-  given = argparse.Namespace(gin_file=[str(tmp_path / name) for name in order])
-  configuration.parse(base.gin_files(given), ["T5Config.emb_dim=16"])
+  configuration.parse(base.with_models([str(tmp_path / name) for name in order]), ["T5Config.emb_dim=16"])
   assert configuration.macro("MIXTURE") == "folder"
   assert configuration.resolve(gin.get_bindings("Predictor"))["max_length"] == 64
   if first:

@@ -303,16 +303,17 @@ def check_names(arguments, default: Sequence[str] = (), folder: str = ""):
 
 
 def gin_files(arguments, default: Sequence[str] = (), folder: str = ""):
-  """The gin files of a command, or xmcap's own of these names, and the `Search`; after `check_names`.
-
-  A `model.json` among them becomes a function that makes its bindings.
-  """
+  """The gin files of a command, or xmcap's own of these names, and the `Search`; after `check_names`."""
   from xmcap import gin_files as gin_files_lib
 
   default = [str(gin_files_lib.gin_folder() / name) for name in default]
   search = check_names(arguments, default, folder)
-  names = arguments.gin_file or default
-  return [functools.partial(_bind_model, name) if name.endswith(".json") else name for name in names], search
+  return with_models(arguments.gin_file or default), search
+
+
+def with_models(names: Sequence[str]) -> list[str | Callable[[], None]]:
+  """Returns gin files, of which a `model.json` becomes a function that makes its bindings."""
+  return [functools.partial(_bind_model, name) if name.endswith(".json") else name for name in names]
 
 
 def _bind_model(path: str) -> None:
