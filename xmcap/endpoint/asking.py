@@ -121,7 +121,9 @@ class Asking(Tally):
     sent = False
     while self._by_id and languages and not sent:
       before = self.asked
-      await self._caption(turn, picture, languages.pop(0))
+      # Before the pictures that are under way are done, so that the server has this one when its turn comes.
+      ahead = -(-self._client.limit.requests // len(self._languages))
+      await self._caption(turn - ahead, picture, languages.pop(0))
       sent = self.asked > before
     await self._together(self._caption(turn, picture, language, sent) for language in languages)
 
