@@ -79,7 +79,7 @@ BUDGETS = {
   "convert": 3_330,
   "dry_run": 620,
   "planning": 2_140,
-  "endpoint": 1_890,
+  "endpoint": 1_900,
   "serving": 1_840,
   "export": 470,
   "t5x": 430,

@@ -52,22 +52,22 @@ def test_scan_and_remat_have_the_gradients_of_unrolled_layers(vit_config, t5_con
   )  # fmt: skip
 
 
-@pytest.mark.parametrize("remat", ["dots", "full"])
 @pytest.mark.parametrize("scan", [False, True])
-def test_each_remat_policy_has_the_loss_and_gradients_of_none(
-  vit_config, t5_config, begun, batch, remat, scan
-):
+def test_each_remat_policy_has_the_loss_and_gradients_of_none(vit_config, t5_config, begun, batch, scan):
   towers = [dataclasses.replace(config, dropout_rate=0.1, scan=scan) for config in (vit_config, t5_config)]
 
   def gradients(remat):
     objective = _objective(*towers, remat=remat)
-    loss = lambda params: objective.loss(params, batch, jax.random.key(0), False)[0]  # noqa: E731
+    key = jax.random.key(0, impl="rbg")  # its dropout compiles in half the time
+    loss = lambda params: objective.loss(params, batch, key, False)[0]  # noqa: E731
     return jax.jit(jax.value_and_grad(loss))(begun)
 
-  jax.tree.map(
-    lambda mine, other: np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6),
-    gradients(remat), gradients("no"),
-  )  # fmt: skip
+  expected = gradients("no")
+  for remat in ("dots", "full"):
+    jax.tree.map(
+      lambda mine, other: np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6),
+      gradients(remat), expected,
+    )  # fmt: skip
 
 
 @pytest.mark.full
