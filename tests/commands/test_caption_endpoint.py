@@ -133,7 +133,7 @@ def test_photos_are_captioned_without_a_file(corpus):
       ["--model=m", "x.jpg"],
       "give --model_dir of a trained model, --endpoint and --model of any other, or --captioner",
     ),
-    (["--endpoint=http://a", "x.jpg"], "the following arguments are required: --model"),
+    (["--endpoint=http://a", "x.jpg"], "these arguments are required: --model"),
     (["--endpoint=http://a", "--model=m"], "give pictures, or --corpus"),
     (["--endpoint=http://a", "--model=m", "--step=3", "x.jpg"], "--step is of a trained model"),
     (["--model_dir=x", "--prompt=centurio", "x.jpg"], "--prompt is of an endpoint"),

@@ -326,9 +326,7 @@ def _bind_model(path: str) -> None:
 def require(arguments, names: Sequence[str], instead: str = "") -> None:
   """Raises UsageError if one of these options has no value; `instead` says what may take their place."""
   if missing := ", ".join(f"--{name}" for name in names if not getattr(arguments, name)):
-    raise UsageError(
-      f"the following arguments are required: {missing}{instead} (see {arguments.prog} --help)"
-    )
+    raise UsageError(f"these arguments are required: {missing}{instead} (see {arguments.prog} --help)")
 
 
 def refuse(arguments, names: Sequence[str], why: str) -> None:
