@@ -84,9 +84,9 @@ class CaptionCheck(Findings):
 
   def sheets(self) -> Sequence[Sheet]:
     """Returns the table, without columns that nothing is known of."""
-    known = [place for place in range(len(_COLUMNS)) if any(row[place] is not None for row in self.rows)]
-    rows = [[row[place] for place in known] for row in self.rows]
-    return [Sheet(STEM, "Captions without references", [_COLUMNS[place] for place in known], rows)]
+    places = [place for place in range(len(_COLUMNS)) if any(row[place] is not None for row in self.rows)]
+    rows = [[row[place] for place in places] for row in self.rows]
+    return [Sheet(STEM, "Captions without references", [_COLUMNS[place] for place in places], rows)]
 
   def as_json(self) -> dict[str, Any]:
     """Returns the rows by name, the signature and the notes."""
