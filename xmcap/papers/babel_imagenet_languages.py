@@ -13,6 +13,21 @@ GROUPS = {
 }
 """The paper's names of its groups of languages -> names of their means in a table."""
 
+_DISTILLED = {
+  "M-CLIP": "af sq am ar az bn bs bg ca zh hr cs da nl et fr de el hi hu is id it ja mk ml mr pl pt ro ru sr sl es sw "
+  "sv tl te tr tk uk ur ug uz vi xh",
+  "AltCLIP": "en zh es fr ru ar ja ko it",
+}
+
+
+def distilled(model: str) -> frozenset[str]:
+  """Returns the printed codes of the languages that the text tower of M-CLIP or AltCLIP was distilled in.
+
+  Source: for M-CLIP, translation/data/fine_tune_languages.csv of FreddeFrallan/Multilingual-CLIP, without English, into
+  which nothing is translated, and with Chinese once, of its two scripts; for AltCLIP, the nine languages of its name.
+  """
+  return frozenset(_DISTILLED[model].split())
+
 
 @functools.cache
 def classes() -> dict[str, int]:
