@@ -24,7 +24,7 @@ def _add_zero_shot(actions) -> None:
   command = base.add_command(
     actions, "zero-shot", _zero_shot, "score embeddings of pictures against those of the names of classes: top-1",
     "As in Babel-ImageNet: in each language among the classes that have a name in it. Writes table.csv, .json, .md and "
-    ".tex, scores.npz, classes.csv and report.html.",
+    ".tex, scores.npz, classes.csv, report.html and, with --class_curve, class_curve.csv.",
   )  # fmt: skip
   labels = 'JSON of {"DE": [[index, ...], [label, ...]]}, as babel_imagenet.json'
   targets = "the class of each picture: an index a line, or .npy of integers"
@@ -39,6 +39,10 @@ def _add_zero_shot(actions) -> None:
   base.text(command, "--prompts", "TEXT", prompts, "label")
   base.number(command, "--fixed_classes", fixed, 100, most=100_000)
   base.number(command, "--fixed_draws", "how often these are drawn", 10, least=1, most=1_000)
+  curve = (
+    "also top-1 over these numbers of random classes, such as 50,100,200, in five draws each, and its line"
+  )
+  base.text(command, "--class_curve", "NUMBERS", curve, "")
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
   base.add_similarity(command)
@@ -135,10 +139,12 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
 
 
 def _zero_shot(arguments) -> None:
-  from xmcap.ranked import zero_shot
+  from xmcap.ranked import class_curve, zero_shot
   from xmcap.reading import embedding_files
 
-  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  written = [*_SCORES, "classes.csv", "class_curve.csv"]
+  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), written)
+  sizes = class_curve.parse(arguments.class_curve) if arguments.class_curve else ()
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
@@ -152,6 +158,7 @@ def _zero_shot(arguments) -> None:
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
+      curve_sizes=sizes,
       keys=_keys(arguments),
       **_shared(arguments),
     )
