@@ -99,6 +99,7 @@ def _labels(arguments) -> None:
   if arguments.prompts and not arguments.english:
     raise UsageError("--prompts get OpenAI's English templates: give --english too")
   from xmcap.files import files
+  from xmcap.papers import babel_imagenet_languages
   from xmcap.ranked import openai_english, prompts
 
   read = {
@@ -109,6 +110,10 @@ def _labels(arguments) -> None:
   outputs.keep_apart({"--out": [str(out), str(beside)] if arguments.prompts else str(out)}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False), outputs.together(out, folder=False):
     labels, said = _of_senses(arguments) if arguments.senses else _of_labels(arguments)
+    if arguments.languages in (None, languages.EVERY) and (
+      difference := babel_imagenet_languages.difference(labels)
+    ):
+      said += f"{difference}\n"
     if arguments.english:
       english = openai_english.read(arguments.english)
       labels["en"] = [list(range(len(english.names))), list(english.names)]

@@ -11,6 +11,7 @@ from tests.make.images import plain
 from xmcap.corpora.releases import babel_labels
 from xmcap.data import records
 from xmcap.errors import UsageError
+from xmcap.papers import babel_imagenet_languages
 
 WNIDS = ["n01440764", "n01443537", "n01484850"]
 
@@ -153,3 +154,31 @@ def test_malformed_babelnet_senses_are_refused(tmp_path, text, message):
   (tmp_path / "senses.tsv").write_text(text)
   with pytest.raises(UsageError, match=message):
     babel_labels.make(babel_labels.read_senses(tmp_path / "senses.tsv"), WNIDS)
+
+
+LABELS = {
+  "yue": ({"EN": 3, "DE": 3, "ZH_YUE": 3}, "there are only 1 (de); not among them: yue"),
+  "no, nn": ({"DE": 3, "NO": 3, "NN": 3}, "there are only 2 (no, de); not among them: nn"),
+  "none": ({"EN": 3, "ALS": 3}, "there is none; not among them: gsw"),
+}
+"""Name -> languages in BabelNet's spelling and their number of classes, and what `data labels` says of them."""
+
+
+@pytest.mark.parametrize(("counts", "said"), LABELS.values(), ids=LABELS)
+def test_babel_labels_command_says_which_languages_are_not_the_papers(counts, said, tmp_path):
+  layout = {name: [[*range(count)], [f"{name} {i}" for i in range(count)]] for name, count in counts.items()}
+  (tmp_path / "in.json").write_text(json.dumps(layout))
+  options = f"--labels={tmp_path / 'in.json'}", f"--out={tmp_path / 'labels.json'}"
+  result = xmcap("data", "labels", *options).succeeded()
+  assert result.out.splitlines()[0] == f"of the paper's 100 languages {said}"
+  assert (
+    "of the paper's" not in xmcap("data", "labels", *options, "--languages=en,de,gsw,no").err + result.err
+  )
+
+
+def test_babel_labels_of_the_first_repository_lack_eight_languages():
+  paper = babel_imagenet_languages.classes()
+  later = ["nah", "hak", "ce", "chr", "diq", "cv", "nv", "wuu"]
+  said = babel_imagenet_languages.difference({*paper, "en"} - set(later))
+  assert said == f"of the paper's 100 languages 8 are missing ({', '.join(later)})"
+  assert not babel_imagenet_languages.difference([*paper, "en"])
