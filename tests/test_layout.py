@@ -70,7 +70,7 @@ BUDGETS = {
   "data": 6_300,
   "pages": 1_980,
   "human": 4_500,
-  "ranked": 2_090,
+  "ranked": 2_150,
   "training": 6_540,
   "evaluation": 3_330,
   "published": 840,
@@ -83,7 +83,7 @@ BUDGETS = {
   "serving": 1_840,
   "export": 470,
   "t5x": 430,
-  "commands": 5_230,
+  "commands": 5_245,
   "cli": 190,
   "launch": 1_810,
 }

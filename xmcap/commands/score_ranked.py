@@ -104,8 +104,9 @@ def _add_tags(actions) -> None:
 def _add_correlation(actions) -> None:
   command = base.add_command(
     actions, "correlation", _correlation, "correlate zero-shot accuracy with retrieval over models and languages",
-    "Figure 3 of Babel-ImageNet: a point is a model and a language, text-to-image R@1 against top-1. Writes "
-    "points.csv, correlation.csv and correlation.md.",
+    "Figure 3 of Babel-ImageNet: a point is a model and a language, text-to-image R@1 against top-1. With --counts its "
+    "Figures 4 and 7: classes, and top-1, against counts of languages, such as pictures in training data. Writes "
+    "points.csv, correlation.csv and correlation.md, with --counts also classes_points.csv and classes_correlation.*.",
   )  # fmt: skip
   folder = "a folder of `score {}`; repeat it for each model"
   base.text(command, "--zero_shot", "DIR", folder.format("zero-shot"), [], action="append")
@@ -113,7 +114,12 @@ def _add_correlation(actions) -> None:
     command, "--retrieval", "DIR", folder.format("retrieval") + ", in the same order", [], action="append"
   )
   paper = "add the printed points of the paper's models: xm3600, xflickrco or xtd"
+  counts = "instead of --retrieval: CSV of language,count"
   base.text(command, "--paper", "NAME", paper, choices=("xm3600", "xflickrco", "xtd"))
+  base.text(command, "--counts", "FILE", counts)
+  base.text(
+    command, "--baseline", "NAME", "with --counts: add a model of the paper; repeat it", [], action="append"
+  )
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
   base.add_raw(command)
   base.number(command, "--bootstrap", "resamples of the points for 95%% intervals", 0, most=100_000)
@@ -225,13 +231,30 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
 
 
 def _correlation(arguments) -> None:
+  from xmcap.files import files
   from xmcap.ranked import tasks_correlation
 
+  if arguments.counts:
+    base.refuse(arguments, ("retrieval", "paper"), "is without --counts; leave it out")
+  else:
+    base.refuse(arguments, ("baseline",), "is with --counts; leave it out")
+  written = [f"{prefix}{name}" for prefix in ("", "classes_") for name in ("points.csv", "correlation.csv")]
+  _keep_apart(arguments, ("counts",), written)
   with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
-    points = tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")
-    coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
-    points.write(arguments.out, coefficients)
-  print(points.grid(coefficients).text(), end="")
+    if arguments.counts:
+      counts = tasks_correlation.read_counts(arguments.counts)
+      series = tasks_correlation.of_counts(arguments.zero_shot, arguments.baseline, counts)
+    else:
+      series = {"": tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")}
+    else_left = [] if arguments.counts else [*written[2:], "classes_correlation.md"]
+    for name in else_left:  # of an earlier run with --counts
+      files.remove(os.path.join(arguments.out, name))
+    tables = []
+    for prefix, points in series.items():
+      coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
+      points.write(arguments.out, coefficients, prefix)
+      tables.append(points.grid(coefficients).text())
+  print("\n".join(tables), end="")
 
 
 def _beside(arguments, result, keys: Sequence[str] = ()):
