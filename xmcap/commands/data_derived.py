@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 
 from xmcap import languages
 from xmcap.commands import base
@@ -77,7 +78,10 @@ def _add_labels(actions) -> None:
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
   base.text(command, "--senses", "FILE", senses)
   base.text(
-    command, "--wnids", "FILE", "with --senses: the classes in the order of their indices, one per line"
+    command,
+    "--wnids",
+    "FILE",
+    "with --senses or --check: the classes in the order of their indices, one per line",
   )
   base.text(
     command, "--labels", "FILE", "instead of --senses: labels, such as babel_imagenet-298.json", short="-r"
@@ -95,12 +99,15 @@ def _add_labels(actions) -> None:
   base.text(command, "--translations", "DIR", translations)
   out = "the labels, for `data build babel_imagenet` and `embed`"
   base.text(command, "--out", "FILE", out, endings=(".json",), required=True)
+  check = "also labels and English names as captions of pictures named by wnid, JSONL, for `human rate`"
+  base.text(command, "--check", "FILE", check, endings=(".jsonl",))
   base.number(command, "--least", "with --senses: drop languages with fewer classes", 10, least=2)
 
 
 def _labels(arguments) -> None:
-  if bool(arguments.senses) == bool(arguments.labels) or bool(arguments.senses) != bool(arguments.wnids):
-    raise UsageError("give --senses with --wnids, or --labels")
+  needs_wnids = bool(arguments.senses or arguments.check)
+  if bool(arguments.senses) == bool(arguments.labels) or needs_wnids != bool(arguments.wnids):
+    raise UsageError("give --senses with --wnids, or --labels; --check needs --wnids too")
   if arguments.prompts and not arguments.english:
     raise UsageError("--prompts get OpenAI's English templates: give --english too")
   if arguments.translations:
@@ -113,9 +120,8 @@ def _labels(arguments) -> None:
   read = {f"--{name}": getattr(arguments, name) for name in inputs}
   out = pathlib.Path(arguments.out)
   beside = out.parent / "prompts.json"
-  outputs.keep_apart(
-    {"--out": [str(out), str(beside)] if arguments.prompts or arguments.translations else str(out)}, read
-  )
+  written = [str(out), *([str(beside)] if arguments.prompts or arguments.translations else [])]
+  outputs.keep_apart({"--out": written, "--check": arguments.check}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False), outputs.together(out, folder=False):
     labels, said = _of_senses(arguments) if arguments.senses else _of_labels(arguments, beside)
     is_whole = arguments.languages in (None, languages.EVERY) and not arguments.translations
@@ -128,9 +134,21 @@ def _labels(arguments) -> None:
         templates = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
         files.write_text(beside, json.dumps(templates, ensure_ascii=False) + "\n")
         said += f"{beside}: prompts in {len(templates):,} languages\n"
+    if arguments.check:
+      said += _write_check(arguments, labels)
     layout = {language.upper(): classes for language, classes in labels.items()}
     files.write_text(out, json.dumps(layout, ensure_ascii=False) + "\n")
   print(f"{said}{out}: {len(labels):,} languages")
+
+
+def _write_check(arguments, labels: Mapping[str, list[list]]) -> str:
+  """Writes the labels of all languages but English as captions, beside the English names; returns the line about it."""
+  from xmcap.corpora.releases import babel_labels
+  from xmcap.files import files
+
+  captions = babel_labels.captions(labels, babel_labels.read_wnids(pathlib.Path(arguments.wnids)))
+  files.write_text(arguments.check, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in captions))
+  return f"{arguments.check}: {len(captions):,} labels to check\n"
 
 
 def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
