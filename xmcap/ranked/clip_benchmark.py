@@ -49,7 +49,7 @@ def read(folder: str | os.PathLike) -> dict[str, Translation]:
       jsonl.read_document(file, _File, "not a file of CLIP_benchmark", _HINT).imagenet1k
       for file in (path, beside)
     )
-    if not templates or any(template.count(_PLACE) != 1 for template in templates):
+    if not templates or any(len(template.split(_PLACE)) != 2 for template in templates):
       raise UsageError(f"{beside}: each template must have {_PLACE} exactly once; {_HINT}")
     templates = (template.replace(_PLACE, prompts.PLACE) for template in templates)
     made[language] = Translation(tuple(names), tuple(templates))
