@@ -236,15 +236,13 @@ def _in_languages(
   return chosen
 
 
-def _as_sentences(systems: Mapping[str, Texts]) -> dict[str, Any]:
+def _as_sentences(systems: Mapping[str, Texts]) -> dict[str, dict[str, dict[str, str | Sequence[str]]]]:
+  def finish(language: str, text: str | Sequence[str]) -> str | Sequence[str]:
+    is_caption = isinstance(text, str) and language in sentence.LANGUAGES
+    return sentence.finish(language, [text])[0] if is_caption else text
+
   return {
-    name: {
-      key: {
-        language: sentence.finish(language, [text])[0] if language in sentence.LANGUAGES else text
-        for language, text in of_key.items()
-      }
-      for key, of_key in texts.items()
-    }
+    name: {key: {code: finish(code, text) for code, text in of_key.items()} for key, of_key in texts.items()}
     for name, texts in systems.items()
   }
 
