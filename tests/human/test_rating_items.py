@@ -107,7 +107,7 @@ def test_items_languages_are_selected():
 
 
 def test_thumb_items_rate_equal_captions_once():
-  # Section 2.2.3: people rate captions whose format tells nothing of the system.
+  # Section 2.2.3: after text processing a caption tells nothing of how a system writes.
   systems = {"B": {"k": {"en": " a dog .", "th": "x"}}, "A": {"k": {"en": "A dog", "th": "y"}}}
   items = draw_items("thumb", systems, languages=["en"])
   assert [(item.captions, item.systems) for item in items] == [(("A dog.",), ("A", "B"))]

@@ -238,8 +238,9 @@ def _in_languages(
 
 def _as_sentences(systems: Mapping[str, Texts]) -> dict[str, dict[str, dict[str, str | Sequence[str]]]]:
   def finish(language: str, text: str | Sequence[str]) -> str | Sequence[str]:
-    is_caption = isinstance(text, str) and language in sentence.LANGUAGES
-    return sentence.finish(language, [text])[0] if is_caption else text
+    if not isinstance(text, str) or language not in sentence.LANGUAGES:
+      return text
+    return sentence.finish(language, [text])[0]
 
   return {
     name: {key: {code: finish(code, text) for code, text in of_key.items()} for key, of_key in texts.items()}
