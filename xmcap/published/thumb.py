@@ -106,8 +106,9 @@ def _of_human(row: RecomputedNumber) -> bool:
 
 def _examples(ratings: thumb_ratings.ThumbRatings) -> Iterator[RecomputedNumber]:
   """The printed ratings of single captions, which are not rounded; Table 7 has no column of fluency."""
+  systems, keys = ({name: place for place, name in enumerate(of)} for of in (ratings.systems, ratings.keys))
   for row in papers.read("thumb_examples"):
-    place = ratings.systems.index(row["model"]), ratings.keys.index(row["seg_id"])
+    place = systems[row["model"]], keys[row["seg_id"]]
     for measure, (column, sign) in _MEASURES.items():
       if row.get(column):
         label = f"{row['picture']}, {row['model']}, {measure}"
