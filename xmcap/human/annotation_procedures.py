@@ -62,7 +62,7 @@ def _with_levels(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "ratings": {}}
   protocol = PROTOCOLS[content["ratings"]]
   names = {value: name for name, value in LEVELS.items()}
-  values = [value for value, _ in protocol.criteria[0].choices]
+  values = [int(value) for value, _ in protocol.criteria[0].choices]
   levels = {names[value]: text for value, (_, text) in zip(values, protocol.rules, strict=True)}
   shown = [*(f"{name}: {text}" for name, text in levels.items()), *protocol.advice]
   lines = [line for one in content["guidelines"] for line in (shown if one == "{levels}" else [one])]
