@@ -246,9 +246,9 @@ def _correlation(arguments) -> None:
       series = tasks_correlation.of_counts(arguments.zero_shot, arguments.baseline, counts)
     else:
       series = {"": tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")}
-    else_left = [] if arguments.counts else [*written[2:], "classes_correlation.md"]
-    for name in else_left:  # of an earlier run with --counts
-      files.remove(os.path.join(arguments.out, name))
+    if not arguments.counts:
+      for name in (*written[2:], "classes_correlation.md"):  # of an earlier run
+        files.remove(os.path.join(arguments.out, name))
     tables = []
     for prefix, points in series.items():
       coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
