@@ -207,8 +207,8 @@ def test_other_commands_name_their_extra_in_one_line(found, name):
   code, said = found[call]
   extra = LEAVES[name].get_default("extra")
   assert code == 2 and said == (
-    f"xmcap: error: xmcap {name} needs the extra {extra}, of which absl is missing: pip install '.[{extra}]' in a "
-    f"clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[{extra}]'\n"
+    f"xmcap: error: xmcap {name} needs the extra {extra}, of which {extras.MODULES[extra][0]} is missing: "
+    f"pip install '.[{extra}]' in a clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[{extra}]'\n"
   )
 
 

@@ -29,7 +29,7 @@ WRITES = {
     "export", "features", "human annotate", "human annotations", "human choose", "human rate", "human rubric",
     "human sxs", "human thumb", "published babel-imagenet", "published coco-cn", "published thumb", "published xm3600",
     "published xm3600-draft", "retrieval fuse", "score", "score correlation", "score retrieval", "score tags",
-    "score zero-shot",
+    "score zero-shot", "translate",
   ),
   _RESUMES: (
     "data build babel_imagenet", "data build cc3m35l", "data build coco35l", "data build coco_cn",
