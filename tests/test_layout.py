@@ -65,7 +65,7 @@ BUDGETS = {
   "files": 2_970,
   "papers": 130,
   "reading": 5_400,
-  "scoring": 9_910,
+  "scoring": 10_010,
   "models": 2_710,
   "data": 6_300,
   "pages": 1_980,

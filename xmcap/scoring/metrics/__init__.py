@@ -6,6 +6,7 @@ from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Cosines, Metric, interleave
+from xmcap.scoring.metrics.bert_score import BertScore
 from xmcap.scoring.metrics.bleu import Bleu, CocoBleu, SentenceBleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
@@ -32,6 +33,7 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     Meteor(),
     MeteorChar(),
     Spice(),
+    BertScore(),
     ClipScore(),
     RefClipScore(),
     Similarity("max"),
@@ -75,6 +77,7 @@ def parse(text: str, metrics: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[s
 __all__ = [
   "CAPTION_METRICS",
   "METRICS",
+  "BertScore",
   "Bleu",
   "CaptionMetric",
   "Chrf",
