@@ -265,7 +265,9 @@ def _evaluate(model_dir: str, evaluators: Sequence[Any], step: int | None, weigh
     _warn(
       f"{model_dir}: the run has done {steps[0]:,} of its {steps[1]:,} steps: let it finish before you judge it"
     )
-  if first and model.image_config() and "t5" in model.parts and "dual" not in model.parts:
+  if (
+    first and model.image_config() and model.language_model() and not {"dual", "stored"} & model.parts.keys()
+  ):
     options = {"step": step, "weights": weights}
     chosen = "".join(f" --{name}={value}" for name, value in options.items() if value is not None)
     print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")
