@@ -245,6 +245,21 @@ def test_the_same_command_continues_part_after_part(place, monkeypatch):
   assert first == 30
 
 
+def test_a_part_that_begins_with_failures_is_no_end_of_the_run(place, monkeypatch):
+  monkeypatch.setattr(translating.parts, "__defaults__", (4,))
+  files.captions("en.jsonl", {f"k{number}": {"en": f"a cat {number}"} for number in range(8)})
+
+  def change(language, text):
+    return error(400, "no")() if int(text[-1]) >= 4 else f"{text} {_WORDS[language]}"
+
+  with Endpoint(_translates(change)).serving() as server:
+    _translate(server, "--predictions=en.jsonl", "--out=tgt.jsonl").refused("12 translations missing", code=1)
+    _translate(server, "--predictions=en.jsonl", "--out=tgt.jsonl").refused("12 translations missing", code=1)
+  assert len(read_predictions("tgt.jsonl")) == 8
+  with Endpoint(lambda endpoint, asked: error(400, "no")()).serving() as server:
+    _translate(server, "--predictions=en.jsonl", "--out=other.jsonl").refused("the first 3 texts failed")
+
+
 def test_a_question_is_asked_once_in_a_part(place):
   with Endpoint(_translates()).serving() as server:
     _translate(server, "--references=r.jsonl", "--out=mt.jsonl").succeeded()

@@ -50,6 +50,20 @@ def test_what_the_text_has_too_is_no_fault():
   assert translations.judge(texts, answers, "de").texts == answers
 
 
+@pytest.mark.parametrize(
+  ("answer", "language", "is_one"),
+  [
+    ("وێنەیەکی خراپ", "ku", True),  # as NLLB writes Kurdish, which CLDR expects in Latin letters
+    ("շատերի լուսանկարները:", "hy", True),  # a colon for Armenian's full stop
+    ("Art of a dog .", "bg", False),
+    ("Je suis désolé. Merci", "fr", False),
+  ],
+)
+def test_what_nllb_wrote(answer, language, is_one):
+  """Of data/nllb_dist13b_prompts.json of gregor-ge/Babel-ImageNet (317c498)."""
+  assert bool(translations.judge(["art of a dog."], [answer], language).texts[0]) == is_one
+
+
 def test_cleaned_kinds_are_counted():
   cleaned = translations.judge([_TEXT] * 3, ["**Ein Hund**", "'Ein Hund'", "Ein Hund"], "de").cleaned
   assert cleaned == {"markdown": 1, "quotes": 1}

@@ -88,7 +88,7 @@ class Translator:
     self._loop.__exit__(*error)
 
   def translate(self, texts: Sequence[Text]) -> list[dict[str, Translation]]:
-    """Translates the texts of the next part; returns language -> translation of each.
+    """Translates the texts of the next part, which are of one language; returns language -> translation of each.
 
     Raises:
       UsageError: the server refuses every question.
@@ -101,6 +101,7 @@ class Translator:
       part = _Part(
         self._client, self._questions, journal, self._settings.languages, self._forms, self._check_cost
       )
+      part.knows_answers(State.ANSWERED in self._states)
       self._loop.run(part.ask(texts, self._progressed))
       self._count(part)
       return self._judged(part, texts)
@@ -153,7 +154,7 @@ class Translator:
       rows = [row for row, text in enumerate(texts) if text.language != language]
       answers = [part.answers[row, language] for row in rows]
       judged = translations.judge(
-        [texts[row].text for row in rows], [answer.text for answer in answers], language
+        [texts[row].text for row in rows], [answer.text for answer in answers], language, texts[0].language
       )
       self._cleaned += judged.cleaned
       for row, answer, text, why in zip(rows, answers, judged.texts, judged.whys, strict=True):
@@ -211,6 +212,10 @@ class _Part(Tally):
     self._client, self._questions, self._languages, self._forms = client, questions, languages, forms
     self._check_cost = check_cost
     self._under_way: dict[str, asyncio.Task] = {}
+
+  def knows_answers(self, earlier: bool) -> None:
+    """Takes whether an earlier part has answers: then its first failures are those of its texts, not of the run."""
+    self._has_answers |= earlier
 
   async def ask(self, texts: Sequence[Text], progressed) -> None:
     """Asks for the translations of texts, all languages of a text back to back."""

@@ -16,7 +16,9 @@ from xmcap.scoring.health import scripts
 _KINDS = tuple(kind for kind in residue.KINDS if kind not in ("prefix", "suffix", "lines"))
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201e": "\u201c\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb",
            "\u300c": "\u300d", "\u300e": "\u300f"}  # fmt: skip
-_INTRODUCTION = re.compile(r"[^:\uff1a]{1,80}(?:\uff1a|:(?!\w))")
+_INTRODUCTION = re.compile(
+  r"[^:\uff1a]{1,80}(?:\uff1a|:(?!\w))\s*\S"
+)  # a colon at the end is Armenian's full stop
 _NAME = 2  # words: a text of so many may be the same in another language, such as "Pizza"
 _TIMES, _MORE = 4, 40  # characters; Chinese grows threefold in Latin letters
 
@@ -37,10 +39,13 @@ class Judged(NamedTuple):
   cleaned: collections.Counter[str]
 
 
-def judge(sources: Sequence[str], answers: Sequence[str], language: str) -> Judged:
+def judge(
+  sources: Sequence[str], answers: Sequence[str], language: str, source_language: str = "en"
+) -> Judged:
   """Returns what the answers are as translations of texts into a language.
 
-  Residue is removed, and so are quotation marks around an answer whose text has none.
+  An answer in the script of the texts is none if the language has another. Residue is removed, and so are quotation
+  marks around an answer whose text has none.
   """
   # No file of captions can hold half a character, which some servers send; U+FFFD takes its place.
   whole = [answer.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip() for answer in answers]
@@ -51,16 +56,17 @@ def judge(sources: Sequence[str], answers: Sequence[str], language: str) -> Judg
     if len(text) > 2 and text[-1] in _QUOTES.get(text[0], "") and source.strip()[:1] not in _QUOTES:
       texts[row] = text[1:-1].strip()
       cleaned["quotes"] += 1
-  letters, own = scripts.count_letters(texts, language)
+  _, own = scripts.count_letters(texts, language)
+  _, theirs = scripts.count_letters(texts, source_language)
   whys = [
-    _why(source, text, bool(with_letters and not in_script), language)
-    for source, text, with_letters, in_script in zip(sources, texts, letters, own, strict=True)
+    _why(source, text, bool(in_theirs and not in_own), language)
+    for source, text, in_own, in_theirs in zip(sources, texts, own, theirs, strict=True)
   ]
   kept = [text if why in ("", EQUAL) else "" for text, why in zip(texts, whys, strict=True)]
   return Judged(kept, whys, cleaned)
 
 
-def _why(source: str, text: str, in_other_script: bool, language: str) -> str:
+def _why(source: str, text: str, in_its_script: bool, language: str) -> str:
   """Why a text is no translation of another, `EQUAL`, or ""."""
   if not text:
     return "empty"
@@ -76,4 +82,4 @@ def _why(source: str, text: str, in_other_script: bool, language: str) -> str:
     return "an introduction, which ends in a colon"
   if len(text) > _TIMES * len(source) + _MORE:
     return "too long for a translation"
-  return f"no letter of the script of '{language}'" if in_other_script else ""
+  return f"no letter of the script of '{language}'" if in_its_script else ""
