@@ -11,6 +11,7 @@ from tests.make.command import xmcap
 from xmcap import configuration, gin_files
 from xmcap.data import images
 from xmcap.errors import UsageError
+from xmcap.families.plugs.image_inputs import VectorAndLabelsConfig
 from xmcap.families.plugs.stabilizer import Stabilizer
 from xmcap.languages import TRAINED
 from xmcap.models.t5 import T5Config
@@ -220,7 +221,7 @@ def test_inception_crops_are_for_training_alone(corpus):
   assert evaluator.stream.augment is None
 
 
-# Section 3.3 and Table 4 of the draft: rate, steps of halving, batch, decoder layers, form, and the parameters it counts.
+# Section 3.3 and Table 4 of the draft: rate, steps of halving, batch, decoder layers, form, millions of parameters.
 @pytest.mark.parametrize(
   "run, overrides, rate, halve_every, batch, decoder_layers, form, millions",
   [
@@ -234,9 +235,8 @@ def test_inception_crops_are_for_training_alone(corpus):
 )
 def test_models_of_the_draft(run, overrides, rate, halve_every, batch, decoder_layers, form, millions):
   rows = "T5Config.vocab_size=12032"  # 12,000 tokens, and the separator
-  configuration.parse(
-    ["models/plugs.gin", "data/cc3m35l.gin", "runs/train.gin", f"runs/{run}.gin"], [*overrides, rows]
-  )
+  files = ["data/cc3m35l.gin", "runs/train.gin", "models/plugs.gin", f"runs/{run}.gin"]
+  configuration.parse(files, [*overrides, rows])
   optimizer, t5 = Arguments()["optimizer"](), T5Config()
   assert optimizer.transformation.__name__ == ("sgd" if run == "tgt" else "adam")
   assert (optimizer.l2, optimizer.clip_norm, t5.dropout_rate) == (1e-5, None, 0.3)
@@ -244,7 +244,7 @@ def test_models_of_the_draft(run, overrides, rate, halve_every, batch, decoder_l
   assert (schedule.learning_rate, schedule.warmup_steps, schedule.halve_every) == (rate, 16_000, halve_every)
   assert configuration.macro("BATCH_SIZE") == batch
   assert (t5.emb_dim, t5.num_encoder_layers, t5.num_decoder_layers) == (512, 6, decoder_layers)
-  counts = count_parameters(ViTConfig(), t5)
+  counts = count_parameters(VectorAndLabelsConfig(), t5)
   of_t5 = sum(count for part, count in counts.items() if not part.startswith(("vit/", "projection")))
   assert of_t5 == pytest.approx(1e6 * millions, rel=0.012)
   languages = gin.query_parameter("CaptionStream.languages")

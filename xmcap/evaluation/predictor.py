@@ -20,7 +20,7 @@ from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
-from xmcap.models.parts import bound_image_config
+from xmcap.models.parts import bound_image_config, input_of, reads_stored
 from xmcap.models.t5 import PAD_ID, T5Config
 from xmcap.models.targets import Stabilizing
 from xmcap.training import sharding
@@ -81,6 +81,14 @@ class Predictor:
     """Side of the images that the model sees, in pixels."""
     return self.captioner.vit.image_size
 
+  def check_stored(self, path: str, width: int) -> None:
+    """Raises UsageError if the model does not read stored vectors of this width, those of a file."""
+    vit = self.captioner.vit
+    if not reads_stored(vit):
+      raise UsageError(f"{path}: the model sees pictures: leave CaptionEvaluator.features out")
+    if (width,) != input_of(vit)[0]:
+      raise UsageError(f"{path}: rows of {width} numbers, but the model reads {input_of(vit)[0][0]}")
+
   def __call__(
     self,
     params: Any,
@@ -98,7 +106,8 @@ class Predictor:
     Args:
       params: parameters of the captioner.
       keys: keys of the images.
-      load: key -> uint8 [image_size, image_size, 3]; called in threads while the previous batch is decoded.
+      load: key -> what the model reads of an image (see `parts.input_of`); called in threads while the previous batch
+        is decoded.
       languages: codes of the languages.
       numbers: numbers of the images in their split, by default 0, 1, ...; random samples depend on them.
       own_tags: the images' own tags, for `TagPrompts.tags = 'own'`.

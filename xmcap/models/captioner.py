@@ -15,7 +15,7 @@ from flax import linen as nn
 
 from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.layers import Dense, constrain, resolve_dtype
-from xmcap.models.parts import ImageConfig, image_tower
+from xmcap.models.parts import ImageConfig, image_tower, input_of, reads_stored
 from xmcap.models.t5 import PAD_ID, Decoder, Encoder, T5Config, TokenEmbedder
 
 
@@ -58,9 +58,11 @@ class Captioner(nn.Module):
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Images [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
 
-    Stored vectors of the image tower, [B, D], take its place: they are one token each.
+    Stored vectors of a tower that sees images, [B, D], take its place: they are one token each. Another tower may read
+    stored rows, [B, D], itself.
     """
-    tokens = image[:, None] if image.ndim == 2 else self.image_tower(image, deterministic)
+    is_vector = image.ndim == 2 and not reads_stored(self.vit)
+    tokens = image[:, None] if is_vector else self.image_tower(image, deterministic)
     return self.projection(tokens)
 
   def encode(
@@ -145,6 +147,7 @@ def variable_shapes(vit: ImageConfig, t5: T5Config) -> dict[str, Any]:
   """`params` and `params_axes` of a captioner, with shapes in place of arrays; not to be changed."""
   # With `scan`, only one layer of each stack is traced.
   model = Captioner(dataclasses.replace(vit, scan=True), dataclasses.replace(t5, scan=True))
-  image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), jnp.uint8)
+  shape, dtype = input_of(vit)
+  image = jax.ShapeDtypeStruct((1, *shape), dtype)
   tokens = jax.ShapeDtypeStruct((1, 1, 1), jnp.int32)
   return jax.eval_shape(model.init, jax.random.key(0), image, tokens, tokens)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gin
+import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
@@ -29,6 +30,7 @@ class ModelPart(NamedTuple):
     tokens: of an image tower: property of the configuration that is the number of vectors of an image.
     gin: whether gin configures it.
     of_weights: whether a run takes it from the `model.json` of the weights that it starts from.
+    stored: of an image tower that reads stored rows instead of pixels: property that is their width.
   """
 
   config: str
@@ -37,6 +39,7 @@ class ModelPart(NamedTuple):
   tokens: str = ""
   gin: bool = True
   of_weights: bool = False
+  stored: str = ""
 
   @property
   def config_name(self) -> str:
@@ -58,6 +61,10 @@ PARTS = {
   ),
   "tagger": ModelPart("xmcap.families.tagging.label_tagger:TaggerConfig", gin=False),
   "tags": ModelPart("xmcap.models.model_json:TagsInPrompt", gin=False),
+  "vector_and_labels": ModelPart(
+    "xmcap.families.plugs.image_inputs:VectorAndLabelsConfig",
+    "xmcap.families.plugs.image_inputs:VectorAndLabels", "width", "num_tokens", stored="input_dim",
+  ),
   "stabilizer": ModelPart("xmcap.families.plugs.stabilizer:Stabilizer"),
 }  # fmt: skip
 """Name in `model.json` -> part."""
@@ -66,8 +73,9 @@ PARTS = {
 class ImageConfig(Protocol):
   """The configuration of an image tower.
 
-  Its module maps images [rows, image_size, image_size, 3] with values 0..255 to [rows, num_tokens, width], in a stack
-  of `depth` layers (see `stacking`), of `num_heads` heads, whose activations have the `dtype`.
+  Its module maps images [rows, image_size, image_size, 3] with values 0..255, or stored rows (see `input_of`), to
+  [rows, num_tokens, width], in a stack of `depth` layers (see `stacking`), of `num_heads` heads, whose activations have
+  the `dtype`.
   """
 
   __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -124,6 +132,18 @@ def image_tower(config: ImageConfig, name: str | None = IMAGE) -> Any:
   return load(PARTS[of_config(config) or ""].module)(config, name=name)
 
 
+def reads_stored(config: ImageConfig) -> bool:
+  """Whether an image tower reads stored rows instead of pixels."""
+  return bool(PARTS[of_config(config) or ""].stored)
+
+
+def input_of(config: ImageConfig) -> tuple[tuple[int, ...], Any]:
+  """Shape and dtype of what an image tower reads of an image: pixels, uint8 [H, W, 3], or a stored row, float32 [D]."""
+  if reads_stored(config):
+    return (getattr(config, PARTS[of_config(config) or ""].stored),), np.float32
+  return (config.image_size, config.image_size, 3), np.uint8
+
+
 def image_parts() -> Mapping[str, ModelPart]:
   """Those of `PARTS` that are image towers."""
   return {name: part for name, part in PARTS.items() if part.tokens}
@@ -131,7 +151,7 @@ def image_parts() -> Mapping[str, ModelPart]:
 
 def bound_image_config() -> type[Any]:
   """The configuration of the image tower whose sizes gin binds; the ViT's if it binds none, UsageError if several."""
-  bound = [part for part in image_parts().values() if _is_bound(part.config_name, "image_size")]
+  bound = [part for part in image_parts().values() if _is_bound(part.config_name, part.width)]
   if len(bound) > 1:
     names = " and ".join(part.config_name for part in bound)
     raise UsageError(f"gin binds the sizes of two image towers, {names}: leave one of them out")

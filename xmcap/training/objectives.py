@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.layers import pieces
-from xmcap.models.parts import IMAGE, ImageConfig, image_tower
+from xmcap.models.parts import IMAGE, ImageConfig, image_tower, input_of, reads_stored
 from xmcap.models.t5 import T5Config
 from xmcap.training import token_loss
 
@@ -50,17 +50,17 @@ class CaptionObjective:
 
   def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
-    size = self.module.vit.image_size
-    # Not stored vectors, so that the image tower has its parameters too.
-    image = jnp.zeros((len(batch["prompt_tokens"]), size, size, 3), jnp.uint8)
+    shape, dtype = input_of(self.module.vit)
+    # Not stored vectors of the image tower, so that it has its parameters too.
+    image = jnp.zeros((len(batch["prompt_tokens"]), *shape), dtype)
     return self.module.init(rng, image, batch["prompt_tokens"], batch["target_tokens"])
 
   def check(self, params: Any, stream: Any) -> None:
-    """Raises UsageError if a stream has stored vectors of images, and they are not those of the run's image tower.
+    """Raises UsageError if a stream has not what the image tower reads, or stored vectors of another image tower.
 
     Two images are compared. The captioner that is trained on vectors will see images through this tower.
     """
-    if not getattr(stream, "features", ""):
+    if not getattr(stream, "features", "") or reads_stored(self.module.vit):
       return
     rows = range(min(2, stream.num_images))
     pixels = dataclasses.replace(stream, features="").batch(0, rows)["image"]
@@ -80,9 +80,21 @@ class CaptionObjective:
 
   def _pictures(self, batch: Batch) -> jax.Array:
     """The images of a batch, or the stored vectors of its image tower; UsageError if they do not fit the tower."""
+    vit = self.module.vit
     if "features" not in batch:
+      if reads_stored(vit) and batch["image"].ndim > 2:
+        raise UsageError(
+          "CaptionStream.features is empty: this model reads stored vectors and labels (FEATURES)"
+        )
       return batch["image"]
-    vit, stored = self.module.vit, batch["features"]
+    stored = batch["features"]
+    if reads_stored(vit):
+      if stored.shape[-1:] != input_of(vit)[0]:
+        raise UsageError(
+          f"CaptionStream.features: rows of {stored.shape[-1]} numbers, but the model reads {input_of(vit)[0][0]}: the"
+          " vector, then the labels"
+        )
+      return stored
     if vit.num_tokens > 1:
       raise UsageError(
         "CaptionStream.features: one vector for each picture, but with ViTConfig.pool = 'none' the model reads all"

@@ -111,7 +111,7 @@ class Optimizer:
     frozen: patterns of parameters that do not learn. They have no gradients and no optimizer state, unless other layers
       of their stack learn.
     l2: weight of half the squared L2 norm of the parameters that learn, a term of the loss whose gradient, `l2` times
-      the parameters, is added before clipping (torch's `weight_decay` of Adam and SGD). The loss is reported without it.
+      the parameters, is added before clipping (torch's `weight_decay` of Adam and SGD). It is reported without it.
     clip_norm: gradients are scaled down to this global L2 norm; None: no clipping, as in t5x.
     ema_decay: how much of the exponential moving average (EMA) of the weights stays at an update, such as 0.9999. The
       run is then evaluated by its EMA, which takes the memory of one more copy of the weights. 0 or None: no EMA.
