@@ -3,6 +3,7 @@
 usage: python .ci/tables.py
 """
 
+import csv
 import inspect
 import json
 import pathlib
@@ -106,6 +107,33 @@ def licences() -> str:
   )
 
 
+def items() -> dict[str, str]:
+  """Each paper's methods, experiments and tables with what works, and how many do."""
+  tables, counts = {}, []
+  for file in sorted((ROOT / "docs/items").glob("*.csv")):
+    with file.open(encoding="utf-8", newline="") as f:
+      rows = list(csv.DictReader(f))
+    title = re.search(r"^# (.+)$", (ROOT / f"docs/{file.stem}.md").read_text(encoding="utf-8"), re.MULTILINE)
+    states = [row["state"] for row in rows]
+    counts.append((f"[{title[1]}]({file.stem}.md)", *(str(states.count(one)) for one in _STATES)))
+    tables[f"items/{file.stem}"] = _table(
+      ("item", "where", "how", "state"),
+      [
+        (
+          row["item"],
+          row["section"],
+          ", ".join(f"`{command}`" for command in filter(None, row["command"].split("; "))),
+          f"{_STATES[row['state']]}{': ' * bool(row['why'])}{row['why']}",
+        )
+        for row in rows
+      ],
+    )
+  return {"items": _table(("paper", *_STATES), counts), **tables}
+
+
+_STATES = {"works": "works", "partly": "**partly**", "not": "**not**"}
+
+
 def measured() -> dict[str, str]:
   """The tables that come from benchmarks/results/*.json."""
   costs = runpy.run_path(str(ROOT / "benchmarks/costs.py"))
@@ -126,4 +154,4 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 if __name__ == "__main__":
   makers = (extras, languages, licences, metrics, numbers, protocols, tokenizers)
   made = {maker.__name__: maker() for maker in makers}
-  print(json.dumps(made | measured(), ensure_ascii=False))
+  print(json.dumps(made | items() | measured(), ensure_ascii=False))

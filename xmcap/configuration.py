@@ -29,6 +29,7 @@ _WORTH_SAYING = {
   "Partitioning": ("data", "fsdp", "model", "fsdp_limit"),
   "ViTConfig": ("pool", "dropout_rate", "dtype", "remat", "scan"),
   "T5Config": ("dropout_rate", "dtype", "remat", "scan"),
+  "LstmConfig": ("dropout_rate", "dtype"),
   "TextConfig": ("dropout_rate", "dtype", "remat", "scan"),
   "train": ("seed", "microbatches"),
   "Predictor": ("search", "max_length", "batch_size", "cache_dtype"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
   from xmcap.endpoint.tally import Outcome
 
 _OF_CORPUS = ("corpus", "split", "subset")
-_OF_MODEL = ("model_dir", "step", "weights", "search", "tags", "gin_file", "overrides", "explain")
+_OF_MODEL = ("model_dir", "step", "weights", "search", "tags", "features", "gin_file", "overrides", "explain")
 _FORMS = {
   ".jsonl": "for xmcap score",
   ".csv": "a row for each picture, a column for each language",
@@ -53,6 +53,10 @@ def _add_model(group) -> None:
   base.text(group, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
   base.text(group, "--tags", "FILE", tags)
+  features = (
+    "stored vectors of the pictures, for a model that was trained on such; captions all that are in it"
+  )
+  base.text(group, "--features", "PATH", features)
 
 
 def _add_batch(group) -> None:
@@ -98,12 +102,16 @@ def _with_model(arguments) -> None:
     languages.parse(arguments.languages)  # reports an unknown one before the model is read
   from xmcap.evaluation import image_files
 
-  files = image_files.find(arguments.images)
   as_predictions = arguments.json or bool(arguments.out)
-  keys = image_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
-  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--tags": arguments.tags})
+  if arguments.features:
+    files = keys = _stored(arguments)
+  else:
+    files = image_files.find(arguments.images)
+    keys = image_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
+  inputs = {"IMAGE": list(files), "--tags": arguments.tags, "--features": arguments.features}
+  outputs.keep_apart({"--out": arguments.out}, inputs)
   _check_page(arguments.out, len(files))
-  if len(files) == 1:
+  if len(files) == 1 and not arguments.features:
     image_files.check(*files)  # report an error in the only picture before loading the model
   if arguments.search:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
@@ -128,6 +136,18 @@ def _with_model(arguments) -> None:
     arguments, captions(), codes, lambda key: image_files.read(images[key]), arguments.model_dir, len(files)
   )
   image_results.check_whole(len(files) - len(whole), len(files))
+
+
+def _stored(arguments) -> list[str]:
+  """The keys of --features, which the model reads in place of pictures."""
+  if arguments.images or arguments.out.lower().endswith(".html"):
+    raise UsageError(
+      "--features has no pictures to read or to show: leave IMAGE out, and give --out=FILE.jsonl or .csv"
+    )
+  from xmcap.data import features
+
+  arguments.overrides.append(f"Predictor.features={arguments.features!r}")
+  return list(features.read(arguments.features).keys)
 
 
 def _with_captioner(arguments) -> None:

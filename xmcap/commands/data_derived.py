@@ -34,6 +34,10 @@ def _add_vocabulary(actions) -> None:
     command, "--oversample", "CODE:TIMES,...", "count captions of a language several times, such as en:30", ""
   )
   base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
+  words = (
+    "make each word that occurs N times a token, and no others, as Show and Tell does; instead of --size"
+  )
+  base.number(command, "--words", words, 0, least=0)
 
 
 def _vocabulary(arguments) -> None:
@@ -52,6 +56,7 @@ def _vocabulary(arguments) -> None:
       span_words=arguments.span_words,
       languages=arguments.languages or (),
       oversample=_oversample(arguments.oversample),
+      word_count=arguments.words,
     )
   print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
 

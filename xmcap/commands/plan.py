@@ -56,10 +56,13 @@ def _plan(arguments) -> None:
     )
   if not base.configure(arguments):
     return
+  from xmcap.models.parts import bound_image_config, bound_language_model
+  from xmcap.models.t5 import T5Config
+
+  if bound_language_model() is not T5Config:
+    raise UsageError("xmcap plan is for captioners of a T5: check this run with xmcap train --dry_run")
   if arguments.params:
     from xmcap.configuration import bound
-    from xmcap.models.parts import bound_image_config
-    from xmcap.models.t5 import T5Config
     from xmcap.planning import parameters
 
     counts = parameters.count_parameters(bound(bound_image_config()), bound(T5Config))

@@ -319,7 +319,7 @@ def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Coun
     pairs = zip(record.languages, record.sources, strict=True)
     layout = " ".join(f"{language.decode()}/{source.decode()}" for language, source in pairs)
     layout_of.append(layouts.setdefault(layout, len(layouts)))
-    texts += [text.decode() for text in record.texts]
+    texts += [vocabulary.text_at(record, place) for place in range(len(record.texts))]
   pieces: list[int] = []
   for start in range(0, len(texts), _ENCODED):
     encoded = vocabulary.encode_all(texts[start : start + _ENCODED])

@@ -56,10 +56,10 @@ class CaptionReader:
       for part, record, languages, chosen in drawn:
         keys.append(self.prefixes[part] + record.key)
         columns.append(languages)
-        texts.append([record.texts[place].decode() for place in chosen])
+        texts.append([self.vocabulary.text_at(record, place) for place in chosen])
         if self.marks:
           layout = self.drawing.layout(part, record.layout, record.languages, record.sources)
-          pivots.append([record.texts[place].decode() for place in layout.pivots[chosen]])
+          pivots.append([self.vocabulary.text_at(record, place) for place in layout.pivots[chosen]])
         yield keys[-1], record.image
 
     undecodable = self.inputs.fill(inputs, of_records(), positions, places.indices)

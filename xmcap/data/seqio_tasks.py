@@ -162,7 +162,10 @@ def _tokenize(
   language: str,
 ) -> tf.data.Dataset:
   """Adds `inputs`, the ids of the LangId prompt, and tokenises `targets`; the text stays in `targets_pretokenized`."""
-  prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
+  own = corpus.vocabulary()
+  if own.reads_words:
+    raise UsageError(f"{own.path}: a vocabulary of words, which seqio's tasks do not encode: use xmcap train")
+  prompt = tf.constant(own.prompt(language), tf.int32)
   vocabulary = output_features["targets"].vocabulary
   return dataset.map(
     lambda example: {

@@ -3,8 +3,11 @@
 Ids follow mT5 (Xue et al. 2021, section 3.2): 0 is padding, 1 is EOS, 2 is unknown; byte pieces encode characters that
 have no piece. Models trained here also have a LangId piece for each language, `<en>` to `<zh>`, which is the prompt of
 Thapliyal et al. (2022), section 3.2. mT5's own model has no such pieces, so its prompt is the language code as text.
+
+A vocabulary of words has a piece `<words>` too, and encodes the words of captions; rare words are unknown.
 """
 
+import collections
 import functools
 import hashlib
 import io
@@ -24,6 +27,7 @@ from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import addresses, files, paths
 from xmcap.models.targets import Stabilizing, TargetFormat
+from xmcap.terminal import shown
 
 PAD_ID = 0
 EOS_ID = 1
@@ -31,6 +35,8 @@ VOCABULARY = "vocabulary.model"
 """The file of a vocabulary in the folder of a run."""
 UNK_ID = 2
 ROW_MULTIPLE = 128
+WORDS_PIECE = "<words>"
+"""The piece that tells a vocabulary of words."""
 MT5_SIZE = 250_100
 """Number of pieces of mT5's model, whose prompt is the language code as text."""
 LARGEST = 2**28
@@ -41,6 +47,7 @@ MOST_CAPTIONS = 2_000_000
 
 _LEAST = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 _SAMPLE = 64  # images for estimating the captions per image
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
 _TRAINER_THREADS = 2  # fixed, because the trainer sums per thread: gives the same model on every machine
 
 
@@ -70,9 +77,13 @@ def train_vocabulary(
 
 
 def _train(
-  sentences: Sequence[str], origin: str, out_model: str, size: int, span_words: bool, languages: Iterable[str]
-) -> "Vocabulary":
-  """Trains a vocabulary as `train_vocabulary`; `origin` names the source of the sentences in messages."""
+  sentences: Sequence[str], origin: str, out_model: str, size: int, span_words: bool, languages: Iterable[str],
+  words: bool = False,
+) -> "Vocabulary":  # fmt: skip
+  """Trains a vocabulary as `train_vocabulary`; `origin` names the source of the sentences in messages.
+
+  With `words`, each word between spaces is a piece, and there are no others.
+  """
   if not sentences:
     raise UsageError(f"{origin}: no text to train a vocabulary on: give a file with sentences")
   model = io.BytesIO()
@@ -80,10 +91,10 @@ def _train(
     sentencepiece.SentencePieceTrainer.train(
       sentence_iterator=iter(sentences),
       model_writer=model,
-      model_type="unigram",
+      model_type="word" if words else "unigram",
       vocab_size=size,
       hard_vocab_limit=False,
-      byte_fallback=True,
+      byte_fallback=not words,
       character_coverage=0.9999,  # rarer characters become bytes
       # Lossless, whereas mT5's `nmt_nfkc` decomposes Thai's SARA AM and drops Persian's zero-width non-joiners.
       normalization_rule_name="identity",
@@ -95,7 +106,8 @@ def _train(
       unk_id=UNK_ID,
       bos_id=-1,
       user_defined_symbols=[
-        language_piece(language) for language in languages_lib.ordered({*languages_lib.LANGUAGES, *languages})
+        *map(language_piece, languages_lib.ordered({*languages_lib.LANGUAGES, *languages})),
+        *([WORDS_PIECE] if words else ()),
       ],
       num_threads=_TRAINER_THREADS,
       minloglevel=2,
@@ -125,6 +137,7 @@ def train_on_records(
   span_words: bool = False,
   languages: Sequence[str] = (),
   oversample: Mapping[str, int] | None = None,
+  word_count: int = 0,
 ) -> "Vocabulary":
   """Trains a vocabulary on the captions of a corpus with `train_vocabulary`.
 
@@ -137,6 +150,7 @@ def train_on_records(
     languages: codes of the captions to read; (): all.
     oversample: code -> how many times each caption in it counts; 1 for other languages. PLuGS counts English 1, 30 or
       90 times in a draft of Crossmodal-3600, because a stabilizer precedes every caption.
+    word_count: make a vocabulary of the words that occur so often (see `word_text`), whatever the size; 0: of pieces.
 
   Raises:
     UsageError: the corpus or split does not exist, or has too little text in these languages.
@@ -150,7 +164,8 @@ def train_on_records(
   for record in source.iterate(records.spread(source, max(1, int(most / mean)))):
     for caption in record.captions:
       # Without line breaks and tabs, but with other characters as they are, such as a non-breaking space.
-      text = b" ".join(caption.text.encode().split()).decode().strip()
+      text = word_text(caption) if word_count else caption.text
+      text = b" ".join(text.encode().split()).decode().strip()
       if text and (not languages or caption.language in languages):
         codes.add(caption.language)
         sentences += [text] * counts.get(caption.language, 1)
@@ -160,7 +175,27 @@ def train_on_records(
     )
   in_languages = f" in {' '.join(languages)}" if languages else ""
   origin = f"{directory}, split '{split}'{in_languages}"
-  return _train(sentences, origin, out_model, size, span_words, codes)
+  if word_count:
+    counted = collections.Counter(word for sentence in sentences for word in sentence.split())
+    sentences = [word for word, occurrences in counted.items() if occurrences >= word_count]
+    size = 2 * len(sentences) + ROW_MULTIPLE  # those of the languages too
+  return _train(sentences, origin, out_model, size, span_words, codes, words=bool(word_count))
+
+
+def word_text(caption: records.Caption) -> str:
+  """The words of a caption, in lower case, joined by spaces, without punctuation.
+
+  They are its tokens, where it has some. UsageError if it has none, and its language writes no spaces.
+  """
+  if caption.text_tokenized:
+    tokens = caption.text_tokenized.lower().split()
+    return " ".join(token for token in tokens if any(char.isalnum() for char in token))
+  if not languages_lib.get(caption.language).spaces:
+    raise UsageError(
+      f"a caption in '{caption.language}' without words ('{shown(caption.text, 40)}'), for a vocabulary of words: build"
+      " the corpus from a release that has words, or make a vocabulary of pieces"
+    )
+  return " ".join(_WORD.findall(caption.text.lower()))
 
 
 def _read_lines(path: str) -> list[str]:
@@ -258,6 +293,24 @@ class Vocabulary:
     if stabilizer is None:
       return None
     return stabilizer.marks(self.separator, tuple(self.prompt(stabilizer.language)))
+
+  @functools.cached_property
+  def reads_words(self) -> bool:
+    """Whether the pieces are words, so that `text_of` gives those of a caption."""
+    return self.processor.piece_to_id(WORDS_PIECE) != UNK_ID
+
+  def text_of(self, caption: records.Caption) -> str:
+    """The text of a caption that is to be encoded: of a vocabulary of words, `word_text`."""
+    return word_text(caption) if self.reads_words else caption.text
+
+  def text_at(self, record: records.Columns, place: int) -> str:
+    """As `text_of`, of a record's caption."""
+    text = record.texts[place].decode()
+    if not self.reads_words:
+      return text
+    return word_text(
+      records.Caption(record.languages[place].decode(), text, record.tokenized[place].decode())
+    )
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of a text, without EOS."""

@@ -69,8 +69,6 @@ class CaptionEvaluator:
     name: prefix of the names of the rows, such as `xm3600`.
     protocol: as `xmcap score --protocol`, such as `paligemma`; "": xmcap's own. The rows have no scale.
     missing: as `xmcap score --missing`: what is done where a `Captioner` has no caption.
-    features: file or folder of stored vectors of the images, for a model that reads these (see `data/features.py`); "":
-      the model sees the images.
   """
 
   def __init__(
@@ -93,7 +91,6 @@ class CaptionEvaluator:
     name: str = "",
     protocol: str = "",
     missing: str = "refuse",
-    features: str = "",
   ):
     if not references:
       raise UsageError(
@@ -101,7 +98,6 @@ class CaptionEvaluator:
         " images/), or a folder of records"
       )
     self.predictor = predictor
-    self.features = features
     self.path = references
     self.name = name
     self.prefix = f"{name}/" if name else ""
@@ -156,7 +152,7 @@ class CaptionEvaluator:
 
   def small(self, pictures: int) -> "CaptionEvaluator":
     """An evaluator of a few images and two languages that writes nothing; UsageError if any image is missing."""
-    if not self.records and not self.features:
+    if not self.records:
       present = set(addresses.names(self.images_dir))
       for key in self.references:
         if not any(f"{key}{suffix}" in present for suffix in archives.PICTURES):
@@ -185,7 +181,7 @@ class CaptionEvaluator:
       predictions, stabilizers = self._asked(), None
     else:
       predictions, stabilizers = self._predict(params)
-    if step is not None and is_first() and not self.features:
+    if step is not None and is_first():
       self.samples = samples.of_predictions(predictions, self.references, self.languages, self._pixels)
     if self.out_dir:
       # All processes score, so that none waits for another; process 0 writes.
@@ -230,8 +226,7 @@ class CaptionEvaluator:
     numbers = numbers[jax.process_index() :: jax.process_count()] if is_shared else numbers
     share = [keys[number] for number in numbers]
     own_tags = self.records.tags if self.records else None
-    load = self._stored(share) if self.features else self._pixels
-    captioned = self.predictor(params, share, load, self.languages, numbers, own_tags)
+    captioned = self.predictor(params, share, self._pixels, self.languages, numbers, own_tags)
     progress = Progress(_say, f"pictures decoded in {len(self.languages)} languages", len(share))
     predictions = {}
     for done, (key, captions) in enumerate(captioned, 1):
@@ -315,15 +310,6 @@ class CaptionEvaluator:
 
   def _no_picture(self, key: str) -> UsageError:
     return UsageError(f"{self.images_dir}: no picture {key}.jpg or .png, for which {self.path} has captions")
-
-  def _stored(self, keys: Sequence[str]) -> Callable[[str], np.ndarray]:
-    """Returns a function from the key of an image to its stored vector; UsageError if one has none."""
-    from xmcap.data import features
-
-    stored = features.read(self.features)
-    self.predictor.check_stored(self.features, stored.vectors.shape[1])
-    rows = features.of_keys(stored, keys, self.features, self.path)
-    return dict(zip(keys, rows, strict=True)).__getitem__
 
   def _pixels(self, key: str) -> np.ndarray:
     return images.load(self.read(key), key, self.predictor.image_size)

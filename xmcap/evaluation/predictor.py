@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap import configuration, processes
+from xmcap.data import features as features_lib
 from xmcap.data import registry
 from xmcap.data.tag_prompts import TagPrompts, Tags
 from xmcap.data.vocabulary import Vocabulary, check_rows
@@ -20,8 +21,8 @@ from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
-from xmcap.models.parts import bound_image_config, input_of, reads_stored
-from xmcap.models.t5 import PAD_ID, T5Config
+from xmcap.models.parts import bound_image_config, bound_language_model, input_shape, reads_stored
+from xmcap.models.t5 import PAD_ID
 from xmcap.models.targets import Stabilizing
 from xmcap.training import sharding
 from xmcap.training.checkpoints.read import check_same, flat
@@ -44,6 +45,7 @@ class Predictor:
     prompt_tags: the tags that follow the LangId in the prompts; None: none.
     prompt_length: the largest number of tokens in a prompt with tags, in a model folder that of training; 0: any.
     stabilizer: as in training; None: the model writes captions alone. `max_length` counts stabilizer and caption.
+    features: file or folder of stored vectors by the keys of the images, which then are not read; "": pixels.
 
   Raises:
     UsageError: a value is out of range, there is neither mixture nor vocabulary, the vocabulary does not fit the model,
@@ -53,13 +55,17 @@ class Predictor:
   def __init__(
     self, mixture: str = "", search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
     cache_dtype: str = "auto", vocabulary: str = "", prompt_tags: TagPrompts | None = None, prompt_length: int = 0,
-    stabilizer: Stabilizing | None = None,
+    stabilizer: Stabilizing | None = None, features: str = "",
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
     if not (mixture or vocabulary):
       raise UsageError("Predictor has neither mixture nor vocabulary: set one of them")
     self.captioner = _captioner()
+    if reads_stored(self.captioner.vit) and not features:
+      raise UsageError(
+        "Predictor.features is empty, and the model reads no pixels: give the stored vectors (FEATURES)"
+      )
     if vocabulary:
       self.vocabulary = Vocabulary(vocabulary)
       check_rows(self.vocabulary, self.captioner.t5.vocab_size)
@@ -68,6 +74,7 @@ class Predictor:
     self.batch_size = batch_size
     self.prompt_tags = prompt_tags
     self.prompt_length = prompt_length
+    self.features = features
     # (key, language) -> mean token probability of its caption; only with greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}
     # key -> language -> stabilizer of its caption.
@@ -80,14 +87,6 @@ class Predictor:
   def image_size(self) -> int:
     """Side of the images that the model sees, in pixels."""
     return self.captioner.vit.image_size
-
-  def check_stored(self, path: str, width: int) -> None:
-    """Raises UsageError if the model does not read stored vectors of this width, those of a file."""
-    vit = self.captioner.vit
-    if not reads_stored(vit):
-      raise UsageError(f"{path}: the model sees pictures: leave CaptionEvaluator.features out")
-    if (width,) != input_of(vit)[0]:
-      raise UsageError(f"{path}: rows of {width} numbers, but the model reads {input_of(vit)[0][0]}")
 
   def __call__(
     self,
@@ -106,8 +105,7 @@ class Predictor:
     Args:
       params: parameters of the captioner.
       keys: keys of the images.
-      load: key -> what the model reads of an image (see `parts.input_of`); called in threads while the previous batch
-        is decoded.
+      load: key -> uint8 [image_size, image_size, 3]; called in threads while the previous batch is decoded.
       languages: codes of the languages.
       numbers: numbers of the images in their split, by default 0, 1, ...; random samples depend on them.
       own_tags: the images' own tags, for `TagPrompts.tags = 'own'`.
@@ -117,6 +115,7 @@ class Predictor:
       XmcapError: the parameters belong to another model; the message names the first difference.
     """
     check_params(self.captioner, params)
+    load = self._stored(keys) if self.features else load
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
     prompts = self.prompts(keys, languages, own_tags)
     self.stabilizers = {}
@@ -131,6 +130,20 @@ class Predictor:
           stabilizers, rows = self.generator.marks.split(rows, prompts_of(self.vocabulary, languages))
           self.stabilizers[key] = self._texts(languages, stabilizers)
         yield key, self._texts(languages, rows)
+
+  def _stored(self, keys: Sequence[str]) -> Callable[[str], np.ndarray]:
+    """Key -> its stored vector, float32 [D]; UsageError if a key has none, or they are of another width."""
+    vectors = features_lib.of_keys(
+      features_lib.read(self.features), keys, self.features, "the pictures to caption"
+    )
+    vit = self.captioner.vit
+    width = input_shape(vit)[0] if reads_stored(vit) else vit.width
+    if vectors.shape[1] != width:
+      raise UsageError(
+        f"{self.features}: vectors of {vectors.shape[1]} numbers, but the model's have {width}: give those that it was"
+        " trained on"
+      )
+    return dict(zip(keys, vectors, strict=True)).__getitem__
 
   def _texts(self, languages: Sequence[str], rows: np.ndarray) -> dict[str, str]:
     return {language: self.vocabulary.decode(row) for language, row in zip(languages, rows, strict=True)}
@@ -250,7 +263,7 @@ def decode_batch(
 
 def _captioner() -> Captioner:
   try:
-    return Captioner(configuration.bound(bound_image_config()), configuration.bound(T5Config))
+    return Captioner(configuration.bound(bound_image_config()), configuration.bound(bound_language_model()))
   except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
     raise UsageError(
       f"no captioner is configured ({one_line(error)}): give the folder of a captioner, or a gin file of its model"

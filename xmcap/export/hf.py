@@ -21,6 +21,7 @@ from xmcap.files.tensors import Tensor
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
 from xmcap.models.parts import IMAGE
+from xmcap.models.t5 import T5Config
 
 _SPACE = "▁"  # SentencePiece's
 
@@ -35,6 +36,10 @@ def write(program: ExportedProgram, model_dir: str, folder: pathlib.Path, say: C
     raise UsageError(
       f"{model_dir}: it writes a stabilizer before each caption, for which transformers has no class: give"
       " --to=stablehlo or --to=savedmodel"
+    )
+  if not isinstance(program.generator.captioner.t5, T5Config):
+    raise UsageError(
+      f"{model_dir}: transformers has no class for its LSTM: give --to=stablehlo or --to=savedmodel"
     )
   generate = _generate_arguments(program)
   check_free(folder, MANIFEST)

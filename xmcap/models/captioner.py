@@ -5,7 +5,6 @@ projected to the T5's width and placed before the embedded LangId prompt. The K 
 the ViT.
 """
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -15,8 +14,16 @@ from flax import linen as nn
 
 from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.layers import Dense, constrain, resolve_dtype
-from xmcap.models.parts import ImageConfig, image_tower, input_of, reads_stored
-from xmcap.models.t5 import PAD_ID, Decoder, Encoder, T5Config, TokenEmbedder
+from xmcap.models.parts import (
+  ImageConfig,
+  LanguageModelConfig,
+  image_tower,
+  input_shape,
+  language_model,
+  reads_stored,
+  scanned,
+)
+from xmcap.models.t5 import PAD_ID, TokenEmbedder
 
 
 def shift_right(tokens: jax.Array) -> jax.Array:
@@ -38,12 +45,12 @@ class Captioner(nn.Module):
   T5's width, V its vocabulary size.
 
   Attributes:
-    vit, t5: configurations, of the image tower (not only a ViT) and of the T5.
+    vit, t5: configurations, of the image tower (not only a ViT) and of the language model (not only a T5).
     stepwise: for decoding; see `Decoder`.
   """
 
   vit: ImageConfig
-  t5: T5Config
+  t5: LanguageModelConfig
   stepwise: bool = False
 
   def setup(self):
@@ -52,17 +59,16 @@ class Captioner(nn.Module):
       self.t5.emb_dim, ("image_embed", "embed"), use_bias=True, dtype=resolve_dtype(self.t5.dtype)
     )
     self.token_embedder = TokenEmbedder(self.t5)
-    self.encoder = Encoder(self.t5)
-    self.decoder = Decoder(self.t5, self.stepwise)
+    self.encoder, self.decoder = language_model(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Images [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
 
-    Stored vectors of a tower that sees images, [B, D], take its place: they are one token each. Another tower may read
-    stored rows, [B, D], itself.
+    Stored vectors of a tower that sees images, [B, D], take its place: they are one token each. Other towers read
+    stored vectors themselves.
     """
-    is_vector = image.ndim == 2 and not reads_stored(self.vit)
-    tokens = image[:, None] if is_vector else self.image_tower(image, deterministic)
+    is_done = image.ndim == 2 and not reads_stored(self.vit)
+    tokens = image[:, None] if is_done else self.image_tower(image, deterministic)
     return self.projection(tokens)
 
   def encode(
@@ -143,11 +149,9 @@ class Captioner(nn.Module):
 
 
 @functools.lru_cache(maxsize=16)  # a trace takes half a second
-def variable_shapes(vit: ImageConfig, t5: T5Config) -> dict[str, Any]:
+def variable_shapes(vit: ImageConfig, t5: LanguageModelConfig) -> dict[str, Any]:
   """`params` and `params_axes` of a captioner, with shapes in place of arrays; not to be changed."""
-  # With `scan`, only one layer of each stack is traced.
-  model = Captioner(dataclasses.replace(vit, scan=True), dataclasses.replace(t5, scan=True))
-  shape, dtype = input_of(vit)
-  image = jax.ShapeDtypeStruct((1, *shape), dtype)
+  model = Captioner(scanned(vit), scanned(t5))
+  image = jax.ShapeDtypeStruct((1, *input_shape(vit)), jnp.uint8)
   tokens = jax.ShapeDtypeStruct((1, 1, 1), jnp.int32)
   return jax.eval_shape(model.init, jax.random.key(0), image, tokens, tokens)

@@ -5,7 +5,7 @@ and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version`
 
   {
     "format": "xmcap.model", "version": 1,
-    "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
+    "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config}, or "lstm": {the fields of LstmConfig},
     "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
     "words": {the fields of Word2VisualVecConfig}, "tagger": {the fields of TaggerConfig},
     "tags": {the fields of TagsInPrompt}, "stabilizer": {the fields of Stabilizer},
@@ -32,8 +32,16 @@ from xmcap.files import strict_json
 from xmcap.files.bucket_paths import epath
 from xmcap.models import limits
 from xmcap.models.layers import check_dtype
-from xmcap.models.parts import IMAGE, PARTS, ImageConfig, image_parts, load
-from xmcap.models.t5 import T5Config
+from xmcap.models.parts import (
+  IMAGE,
+  LANGUAGE_MODEL,
+  PARTS,
+  ImageConfig,
+  LanguageModelConfig,
+  image_parts,
+  language_model_parts,
+  load,
+)
 from xmcap.terminal import shown
 
 NAME = "model.json"
@@ -119,15 +127,19 @@ class Model:
     """The configuration of the text tower: of a family's own if there is one, else of the T5; or None."""
     return self.config("text" if "text" in self.parts else "t5")
 
-  def captioner(self) -> tuple[ImageConfig, T5Config]:
+  def language_model(self) -> LanguageModelConfig | None:
+    """The configuration of the language model, or None."""
+    return next((self.config(part) for part in self.parts if part in language_model_parts()), None)
+
+  def captioner(self) -> tuple[ImageConfig, LanguageModelConfig]:
     """The configurations of a captioner; UsageError if the model is another one."""
     if "dual" in self.parts:
       raise UsageError("the model is not a captioner but a dual tower: use xmcap embed")
-    image, t5 = self.image_config(), self.config("t5")
-    if image is None or t5 is None:
-      part = IMAGE if image is None else "t5"
+    image, text = self.image_config(), self.language_model()
+    if image is None or text is None:
+      part = IMAGE if image is None else LANGUAGE_MODEL
       raise UsageError(f"the model is not a captioner: its {NAME} has no {part}")
-    return image, t5
+    return image, text
 
   def searching(self) -> Any:
     """The search that the file names; greedy search if it names none."""

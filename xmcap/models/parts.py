@@ -1,20 +1,24 @@
 """The parts of a model, registered here and nowhere else: `model.json` names them, modules are made from them.
 
-An image tower is added by its module and a line in `PARTS`; gin chooses it: `CaptionObjective.vit = @ViTConfig()`.
+An image tower is added by its module and a line in `PARTS`; gin chooses it: `CaptionObjective.vit = @ViTConfig()`. So
+is a language model, which writes the captions: `CaptionObjective.t5 = @T5Config()`.
 """
 
+import dataclasses
 import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gin
-import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
 IMAGE = "vit"
 """Name of the image tower's parameters, and of its configuration in other modules, whichever tower it is."""
+LANGUAGE_MODEL = "t5"
+"""Name, in other modules, of the configuration of the language model, whichever it is."""
 T5_PARAMS = ("token_embedder", "encoder", "decoder")
 CAPTIONER_PARAMS = (IMAGE, "projection", *T5_PARAMS)
 """Names of a captioner's parameters, in order of use."""
@@ -25,12 +29,12 @@ class ModelPart(NamedTuple):
 
   Attributes:
     config: `module:Class` of its configuration, which is loaded when it is needed.
-    module: `module:Class` of the Flax module that is made from the configuration.
+    module: `module:Class` of the Flax module that is made from the configuration; of a language model, the decoder.
     width: field of the configuration that is the width of its output; "" if it has none.
     tokens: of an image tower: property of the configuration that is the number of vectors of an image.
     gin: whether gin configures it.
     of_weights: whether a run takes it from the `model.json` of the weights that it starts from.
-    stored: of an image tower that reads stored rows instead of pixels: property that is their width.
+    encoder: `module:Class` of the encoder before it; "" if the part is no language model.
   """
 
   config: str
@@ -39,7 +43,7 @@ class ModelPart(NamedTuple):
   tokens: str = ""
   gin: bool = True
   of_weights: bool = False
-  stored: str = ""
+  encoder: str = ""
 
   @property
   def config_name(self) -> str:
@@ -49,7 +53,18 @@ class ModelPart(NamedTuple):
 
 PARTS = {
   "vit": ModelPart("xmcap.models.vit:ViTConfig", "xmcap.models.vit:ViT", "width", "num_tokens", of_weights=True),
-  "t5": ModelPart("xmcap.models.t5:T5Config", width="emb_dim", of_weights=True),
+  "stored": ModelPart(
+    "xmcap.models.stored_vectors:StoredVectorsConfig", "xmcap.models.stored_vectors:StoredVectors", "width",
+    "num_tokens",
+  ),
+  "t5": ModelPart(
+    "xmcap.models.t5:T5Config", "xmcap.models.t5:Decoder", "emb_dim", of_weights=True,
+    encoder="xmcap.models.t5:Encoder",
+  ),
+  "lstm": ModelPart(
+    "xmcap.families.show_and_tell.model:LstmConfig", "xmcap.families.show_and_tell.model:LstmDecoder", "emb_dim",
+    of_weights=True, encoder="xmcap.families.show_and_tell.model:NoEncoder",
+  ),
   "text": ModelPart(
     "xmcap.families.dual.text_tower:TextConfig", "xmcap.families.dual.text_tower:TextTower", "width",
     of_weights=True,
@@ -63,7 +78,7 @@ PARTS = {
   "tags": ModelPart("xmcap.models.model_json:TagsInPrompt", gin=False),
   "vector_and_labels": ModelPart(
     "xmcap.families.plugs.image_inputs:VectorAndLabelsConfig",
-    "xmcap.families.plugs.image_inputs:VectorAndLabels", "width", "num_tokens", stored="input_dim",
+    "xmcap.families.plugs.image_inputs:VectorAndLabels", "width", "num_tokens",
   ),
   "stabilizer": ModelPart("xmcap.families.plugs.stabilizer:Stabilizer"),
 }  # fmt: skip
@@ -73,9 +88,9 @@ PARTS = {
 class ImageConfig(Protocol):
   """The configuration of an image tower.
 
-  Its module maps images [rows, image_size, image_size, 3] with values 0..255, or stored rows (see `input_of`), to
-  [rows, num_tokens, width], in a stack of `depth` layers (see `stacking`), of `num_heads` heads, whose activations have
-  the `dtype`.
+  Its module maps images [rows, image_size, image_size, 3] with values 0..255, or stored vectors if it has an
+  `input_shape`, to [rows, num_tokens, width], in a stack of `depth` layers (see `stacking`), of `num_heads` heads,
+  whose activations have the `dtype`.
   """
 
   __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -94,6 +109,19 @@ class ImageConfig(Protocol):
   def remat(self) -> str: ...
   @property
   def scan(self) -> bool: ...
+  @property
+  def dtype(self) -> str: ...
+
+
+class LanguageModelConfig(Protocol):
+  """The configuration of a language model: an encoder and a decoder that are called as those of `t5.py` are."""
+
+  __dataclass_fields__: ClassVar[dict[str, Any]]
+
+  @property
+  def vocab_size(self) -> int: ...
+  @property
+  def emb_dim(self) -> int: ...
   @property
   def dtype(self) -> str: ...
 
@@ -132,16 +160,25 @@ def image_tower(config: ImageConfig, name: str | None = IMAGE) -> Any:
   return load(PARTS[of_config(config) or ""].module)(config, name=name)
 
 
+def language_model(config: LanguageModelConfig, stepwise: bool) -> tuple[Any, Any]:
+  """The encoder and the decoder of a language model, to be stored in the `setup` of another module."""
+  part = PARTS[of_config(config) or ""]
+  return load(part.encoder)(config), load(part.module)(config, stepwise)
+
+
+def scanned(config: Any) -> Any:
+  """The configuration with `scan`, if it has stacks of layers: one layer of each is traced."""
+  return dataclasses.replace(config, scan=True) if "scan" in config.__dataclass_fields__ else config
+
+
+def input_shape(config: ImageConfig) -> tuple[int, ...]:
+  """The shape of what an image tower is given of an image: its pixels, or its stored vector."""
+  return getattr(config, "input_shape", (config.image_size, config.image_size, 3))
+
+
 def reads_stored(config: ImageConfig) -> bool:
-  """Whether an image tower reads stored rows instead of pixels."""
-  return bool(PARTS[of_config(config) or ""].stored)
-
-
-def input_of(config: ImageConfig) -> tuple[tuple[int, ...], Any]:
-  """Shape and dtype of what an image tower reads of an image: pixels, uint8 [H, W, 3], or a stored row, float32 [D]."""
-  if reads_stored(config):
-    return (getattr(config, PARTS[of_config(config) or ""].stored),), np.float32
-  return (config.image_size, config.image_size, 3), np.uint8
+  """Whether an image tower reads stored vectors instead of pixels."""
+  return len(input_shape(config)) == 1
 
 
 def image_parts() -> Mapping[str, ModelPart]:
@@ -149,13 +186,27 @@ def image_parts() -> Mapping[str, ModelPart]:
   return {name: part for name, part in PARTS.items() if part.tokens}
 
 
+def language_model_parts() -> Mapping[str, ModelPart]:
+  """Those of `PARTS` that are language models."""
+  return {name: part for name, part in PARTS.items() if part.encoder}
+
+
 def bound_image_config() -> type[Any]:
   """The configuration of the image tower whose sizes gin binds; the ViT's if it binds none, UsageError if several."""
-  bound = [part for part in image_parts().values() if _is_bound(part.config_name, part.width)]
+  return _bound(image_parts(), "image_size", "image towers") or ViTConfig
+
+
+def bound_language_model() -> type[Any]:
+  """The same of the language model; the T5's if gin binds none."""
+  return _bound(language_model_parts(), "vocab_size", "language models") or T5Config
+
+
+def _bound(alternatives: Mapping[str, ModelPart], size: str, noun: str) -> type[Any] | None:
+  bound = [part for part in alternatives.values() if _is_bound(part.config_name, size)]
   if len(bound) > 1:
     names = " and ".join(part.config_name for part in bound)
-    raise UsageError(f"gin binds the sizes of two image towers, {names}: leave one of them out")
-  return load(bound[0].config) if bound else ViTConfig
+    raise UsageError(f"gin binds the sizes of two {noun}, {names}: leave one of them out")
+  return load(bound[0].config) if bound else None
 
 
 def _is_bound(configurable: str, parameter: str) -> bool:

@@ -1,7 +1,7 @@
 """Fuses two matrices of scores: w times the first and 1 - w times the second, with the best w on validation.
 
-Li et al., "COCO-CN" (2019), section V, fuse cross-lingual and cross-media similarity; w is 0, 0.01, ... or 0.99, by the
-MRR of the validation set. Matrices are read some rows at a time.
+Li et al., "COCO-CN" (2019), section IV-D, fuse cross-lingual and cross-media similarity; w is 0, 0.01, ... or 0.99, by
+the MRR of the validation set. Matrices are read some rows at a time.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Scores predicted tags against those that people gave: precision, recall and F at k, in each language.
 
-Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV.
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV-B.
 """
 
 import numbers

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.layers import pieces
-from xmcap.models.parts import IMAGE, ImageConfig, image_tower, input_of, reads_stored
-from xmcap.models.t5 import T5Config
+from xmcap.models.parts import IMAGE, ImageConfig, LanguageModelConfig, image_tower, input_shape, reads_stored
 from xmcap.training import token_loss
 
 Batch = Mapping[str, jax.Array]
@@ -27,7 +26,7 @@ class CaptionObjective:
   """The mean cross-entropy of a caption's tokens, with label smoothing and z-loss, as in t5x.
 
   Args:
-    vit, t5: configurations of the image tower, such as @ViTConfig(), and of the T5.
+    vit, t5: configurations of the image tower, such as @ViTConfig(), and of the language model, such as @T5Config().
     label_smoothing: probability spread over all other tokens. The entropy of the smoothed target is subtracted, so
       that a perfect prediction has loss 0.
     z_loss: weight of log(Z)^2, which keeps the softmax's normalizer Z near 1 (Chowdhery et al. 2022).
@@ -36,7 +35,7 @@ class CaptionObjective:
   def __init__(
     self,
     vit: ImageConfig = gin.REQUIRED,
-    t5: T5Config = gin.REQUIRED,
+    t5: LanguageModelConfig = gin.REQUIRED,
     label_smoothing: float = 0.0,
     z_loss: float = 1e-4,
   ):
@@ -50,13 +49,12 @@ class CaptionObjective:
 
   def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
-    shape, dtype = input_of(self.module.vit)
-    # Not stored vectors of the image tower, so that it has its parameters too.
-    image = jnp.zeros((len(batch["prompt_tokens"]), *shape), dtype)
+    # Not the stored vectors of an image tower, so that it has its parameters too.
+    image = jnp.zeros((len(batch["prompt_tokens"]), *input_shape(self.module.vit)), jnp.uint8)
     return self.module.init(rng, image, batch["prompt_tokens"], batch["target_tokens"])
 
   def check(self, params: Any, stream: Any) -> None:
-    """Raises UsageError if a stream has not what the image tower reads, or stored vectors of another image tower.
+    """Raises UsageError if a stream has stored vectors of images, and they are not those of the run's image tower.
 
     Two images are compared. The captioner that is trained on vectors will see images through this tower.
     """
@@ -80,30 +78,21 @@ class CaptionObjective:
 
   def _pictures(self, batch: Batch) -> jax.Array:
     """The images of a batch, or the stored vectors of its image tower; UsageError if they do not fit the tower."""
-    vit = self.module.vit
-    if "features" not in batch:
-      if reads_stored(vit) and batch["image"].ndim > 2:
-        raise UsageError(
-          "CaptionStream.features is empty: this model reads stored vectors and labels (FEATURES)"
-        )
+    vit, stored = self.module.vit, batch.get("features")
+    if stored is None:
       return batch["image"]
-    stored = batch["features"]
+    width = vit.width
     if reads_stored(vit):
-      if stored.shape[-1:] != input_of(vit)[0]:
-        raise UsageError(
-          f"CaptionStream.features: rows of {stored.shape[-1]} numbers, but the model reads {input_of(vit)[0][0]}: the"
-          " vector, then the labels"
-        )
-      return stored
-    if vit.num_tokens > 1:
+      (width,) = input_shape(vit)
+    elif vit.num_tokens > 1:
       raise UsageError(
         "CaptionStream.features: one vector for each picture, but with ViTConfig.pool = 'none' the model reads all"
         " patch tokens: train on pixels, or use a ViT with the pool gap, map or tok"
       )
-    if stored.shape[-1] != vit.width:
+    if stored.shape[-1] != width:
       raise UsageError(
-        f"CaptionStream.features: vectors of {stored.shape[-1]} numbers, but the ViT's have {vit.width}: give those of"
-        " this ViT"
+        f"CaptionStream.features: vectors of {stored.shape[-1]} numbers, but the model's have {width}: give those"
+        " of its image tower"
       )
     return stored
 

@@ -47,6 +47,33 @@ class WarmupThenHalving:
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
+class StepDecay:
+  """Times a factor after every so many steps, as `optax.exponential_decay(staircase=True)`.
+
+  Attributes:
+    learning_rate: the rate at first.
+    factor: what it is multiplied by, from 0 to 1.
+    every: steps between two such changes; `@every/epochs()` gives those of `every/epochs.count` epochs.
+  """
+
+  learning_rate: float = 1e-3
+  factor: float = 0.8
+  every: int = 10_000
+
+  def __post_init__(self):
+    _check(self, "learning_rate", "every")
+    _check(self, "factor", most=1)
+    if self.every < 1:
+      raise UsageError(f"StepDecay.every is {self.every!r}: give a number of at least 1")
+
+  def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
+    """The learning rate of the update from `step` to `step + 1`, float32 []; it does not depend on `total_steps`."""
+    changes = jnp.floor(jnp.asarray(step, jnp.float32) / self.every)
+    return jnp.float32(self.learning_rate) * jnp.float32(self.factor) ** changes
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
 class ConstantThenRsqrt:
   """Constant, then times sqrt(constant_steps / step): the schedule of T5 and of Crossmodal-3600 (section 3.2).
 

@@ -67,8 +67,8 @@ def test_rows_have_the_vector_and_then_the_labels_best_first():
 
 def test_pixels_are_refused_in_one_line():
   with pytest.raises(UsageError, match="reads stored vectors and labels, not pictures"):
-    _ = CONFIG.image_size
-  assert parts.input_of(CONFIG) == ((6,), np.float32)
+    parts.image_tower(CONFIG, name=None).init(jax.random.key(0), np.zeros((1, 4, 4, 3), np.uint8))
+  assert parts.input_shape(CONFIG) == (6,)
 
 
 @pytest.mark.slow
@@ -100,7 +100,9 @@ def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
     "vit/label_embedding has shape (3, 3), but (4, 3)", code=1
   )
   gin.clear_config()
-  xmcap(*command, stored, "--gin.VECTOR=5", "--gin.LABELS=2").refused("rows of 20 numbers, but the model reads 21")
+  xmcap(*command, stored, "--gin.VECTOR=5", "--gin.LABELS=2").refused(
+    "vectors of 20 numbers, but the model's have 21"
+  )
   gin.clear_config()
   xmcap(*command, stored, *sizes).succeeded("starting with vit from")
   assert model_json.of_folder(model).parts["vector_and_labels"]["num_labels"] == 2
@@ -111,10 +113,10 @@ def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
     "--gin.CaptionEvaluator.metrics=('exact',)", f"--gin.CaptionEvaluator.languages={CODES}",
   )  # fmt: skip
   gin.clear_config()
-  xmcap(*evaluate, f"--gin.CaptionEvaluator.features={tmp_path / 'rows.safetensors'}").succeeded(
+  xmcap(*evaluate, f"--gin.Predictor.features={tmp_path / 'rows.safetensors'}").succeeded(
     "exact  1.0000", "distinct_stabilizers  1.0000"
   )
   (tmp_path / "0.png").write_bytes(small_corpus.record(0).image)
   for refused in (evaluate, ("caption", f"--model_dir={model}", tmp_path / "0.png")):
     gin.clear_config()
-    xmcap(*refused).refused("the model reads stored vectors and labels, not pictures")
+    xmcap(*refused).refused("Predictor.features is empty, and the model reads no pixels")

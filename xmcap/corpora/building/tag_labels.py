@@ -1,7 +1,7 @@
 """Labels for tagging, and the labels of each image, out of tags and sentences.
 
-Chinese (Li et al., COCO-CN, section IV-A): labels are the tags, and the words of sentences with a part of speech n*, or
-a* and v* with at least two characters, if at least 20 training images have them. Parts of speech are those of the
+Chinese (Li et al., COCO-CN, section III-C): labels are the tags, and the words of sentences with a part of speech n*,
+or a* and v* with at least two characters, if at least 20 training images have them. Parts of speech are those of the
 release, else of `jieba.posseg`. In other languages, labels are the most frequent lower-case words of at least three
 letters, without stop words (only English has some).
 """

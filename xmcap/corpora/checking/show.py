@@ -167,7 +167,7 @@ def _caption_of(
   """Returns the caption that a target was made from, and all its ids with EOS."""
   for caption in record.captions:
     if caption.language == language:
-      ids = [*vocabulary.encode(caption.text), EOS_ID]
+      ids = [*vocabulary.encode(vocabulary.text_of(caption)), EOS_ID]
       if ids[: len(target)] == list(target):
         return caption, ids
   raise AssertionError(f"picture {record.key}: no caption in {language} is the target")

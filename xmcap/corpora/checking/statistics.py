@@ -203,7 +203,7 @@ def _count(images: Iterable[Record], vocabulary: Vocabulary | None) -> dict[str,
       if caption.source:
         row.sources[caption.source] += 1
     if vocabulary:
-      pieces = vocabulary.encode_all([caption.text for caption in record.captions])
+      pieces = vocabulary.encode_all([vocabulary.text_of(caption) for caption in record.captions])
       for caption, ids in zip(record.captions, pieces, strict=True):
         rows[caption.language].lengths[len(ids) + 1] += 1
     for language, tags in record.tags_by_language.items():

@@ -37,7 +37,7 @@ class VectorAndLabelsConfig:
     label_dim: width of a label's embedding.
     most: M, the labels of an image that are read.
     width: of the first dense layers.
-    remat, scan: as of other image towers; without effect, as there is no stack of layers.
+    image_size: side of the images that are shown beside captions, in pixels.
     dtype: of the activations, as `T5Config.dtype`.
   """
 
@@ -46,9 +46,10 @@ class VectorAndLabelsConfig:
   width: limits.Width
   vector_dim: limits.Width = 64
   most: limits.Length = MOST_LABELS
-  remat: str = "no"
-  scan: bool = False
+  image_size: limits.Width = 224
   dtype: str = "auto"
+
+  depth, num_heads, remat, scan = 0, 1, "no", False
 
   def __post_init__(self):
     limits.check(self)
@@ -59,27 +60,9 @@ class VectorAndLabelsConfig:
     return 1 + self.most
 
   @property
-  def input_dim(self) -> int:
-    """Numbers of a stored row: the vector, then the numbers of the labels."""
-    return self.vector_dim + self.most
-
-  @property
-  def image_size(self) -> int:
-    """None: UsageError, for whoever would show images to this model."""
-    raise UsageError(
-      "the model reads stored vectors and labels, not pictures: evaluate it by xmcap eval with"
-      " --gin.CaptionEvaluator.features=FILE"
-    )
-
-  @property
-  def depth(self) -> int:
-    """No stack."""
-    return 0
-
-  @property
-  def num_heads(self) -> int:
-    """No attention."""
-    return 1
+  def input_shape(self) -> tuple[int, ...]:
+    """The shape of a stored row, in place of that of pixels: the vector, then the numbers of the labels."""
+    return (self.vector_dim + self.most,)
 
 
 class VectorAndLabels(nn.Module):
@@ -95,6 +78,10 @@ class VectorAndLabels(nn.Module):
   def __call__(self, rows: jax.Array, deterministic: bool = True) -> jax.Array:
     del deterministic
     config = self.config
+    if rows.ndim != 2:
+      raise UsageError(
+        "the model reads stored vectors and labels, not pictures: give them, as FEATURES or --features"
+      )
     vector, labels = jnp.split(rows.astype(jnp.float32), [config.vector_dim], axis=-1)
     shape = (1 + config.num_labels, config.label_dim)
     table = parameter("label_embedding", nn.initializers.normal(1.0), shape, ("classes", "channel"))

@@ -1,6 +1,6 @@
 """Networks that predict an image's tags in one or several languages from the vector of the image.
 
-Li et al., "COCO-CN" (2019), section IV-A: a multilayer perceptron for one language; one hidden layer with a head for
+Li et al., "COCO-CN" (2019), section IV-B: a multilayer perceptron for one language; one hidden layer with a head for
 each language (multi-task); and the cascade, in which the tags that a first network predicts in one language are an
 input of a second network for another. `families/tagging/vit_objective.py` has the head that pretrains a ViT.
 """

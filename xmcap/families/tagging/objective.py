@@ -18,7 +18,7 @@ from xmcap.training.objectives import Batch, Metrics
 class LabelObjective:
   """The binary cross-entropy of an image's labels: its mean over the labels of a language, summed over languages.
 
-  Li et al., "COCO-CN" (2019), section IV-A. One language is their plain MLP, several are multi-task learning, and
+  Li et al., "COCO-CN" (2019), section IV-B. One language is their plain MLP, several are multi-task learning, and
   `first` makes a cascade, whose first network should be frozen (`Optimizer.frozen`).
 
   Args:

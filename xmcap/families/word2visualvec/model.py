@@ -1,7 +1,7 @@
 """Word2VisualVec: predicts the feature vector of an image from a sentence about it.
 
 Dong, Li and Snoek, "Predicting Visual Features from Text for Image and Video Caption Retrieval" (2018); Li et al.,
-"COCO-CN" (2019), section IV-C, for the attention. A sentence is encoded as its words' last GRU state (or an attention
+"COCO-CN" (2019), section IV-D, for the attention. A sentence is encoded as its words' last GRU state (or an attention
 over all states), their counts and their mean vector; two dense layers turn that into the feature.
 
 Deviations: in Keras 1 the reset gate of a GRU came before the product with the state; here, as in torch and cuDNN, it

@@ -22,7 +22,7 @@ _SMALLEST = 1e-12  # squared distance whose root still has a gradient
 class Word2VisualVecObjective:
   """Pulls what a sentence predicts towards the features of its image, and perhaps away from those of another.
 
-  Li et al., "COCO-CN" (2019), section IV-C.
+  Li et al., "COCO-CN" (2019), section IV-D.
 
   Args:
     config: sizes and variants of the network.

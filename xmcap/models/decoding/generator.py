@@ -15,7 +15,7 @@ from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.search import Greedy, Search
 from xmcap.models.layers import resolve_dtype
 from xmcap.models.parts import IMAGE
-from xmcap.models.t5 import PAD_ID
+from xmcap.models.t5 import PAD_ID, T5Config
 from xmcap.models.targets import TargetFormat
 
 _GREEDY = Greedy()
@@ -92,7 +92,7 @@ class Generator:
     cache_dtype: dtype of the cached keys and values, `float32` or `bfloat16` (half the memory, nearly the same
       captions); `auto`: that of the T5's activations.
     marks: the tokens around stabilizers, which then precede the captions that it returns, and count in `max_length`;
-      None: the model has none. If it is consistent, the prompts of a call must be LangIds.
+      None: the model has none. If it is consistent, the prompts of a call must be LangIds, and the model a T5.
 
   Raises:
     UsageError: max_length is below 1 or leaves no room after a stabilizer, or the dtype is unknown.
@@ -106,6 +106,11 @@ class Generator:
     if max_length < least:
       after = " (with Stabilizer.length tokens before a caption)" if least > 1 else ""
       raise UsageError(f"Generator.max_length is {max_length}: it must be at least {least}{after}")
+    if marks is not None and marks.stabilizer.is_consistent and not isinstance(captioner.t5, T5Config):
+      kind = type(captioner.t5).__name__
+      raise UsageError(
+        f"Stabilizer.form = 'consistent' needs a T5, and the model's {kind} is none: give 'plain'"
+      )
     self.marks = marks
     self.captioner = captioner.clone(stepwise=True)
     self.search = search

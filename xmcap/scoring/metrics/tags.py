@@ -1,7 +1,7 @@
 """Precision, recall and F of the k tags that a system ranks first for an image, each a mean over images.
 
-Li et al., "COCO-CN" (2019), section IV: P = hits / k, R = hits / true tags, F = 2 P R / (P + R), or 0. F is a mean over
-images too, not the F of the means. If tags tie at the k-th place, hits are their expected number over all orders;
+Li et al., "COCO-CN" (2019), section IV-B: P = hits / k, R = hits / true tags, F = 2 P R / (P + R), or 0. F is a mean
+over images too, not the F of the means. If tags tie at the k-th place, hits are their expected number over all orders;
 F = 2 hits / (k + true tags) is linear in them, as P and R are.
 """
 
