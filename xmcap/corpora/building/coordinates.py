@@ -57,7 +57,7 @@ class Gazetteer:
     """Returns country and area of latitudes and longitudes in degrees, ("IN", "IN.28"); ("", "") far from any place."""
     chord = 2 * math.sin(min(WITHIN / _RADIUS, math.pi) / 2)
     _, nearest = self._tree.query(_on_sphere(np.array(coordinates)), distance_upper_bound=chord)
-    return [self._places[index] if index < len(self._places) else ("", "") for index in map(int, nearest)]
+    return [self._places[index] if index < len(self._places) else ("", "") for index in np.asarray(nearest).tolist()]
 
 
 def _on_sphere(degrees: np.ndarray) -> np.ndarray:
