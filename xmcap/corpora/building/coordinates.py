@@ -51,13 +51,14 @@ class Gazetteer:
         self._places.append((country, f"{country}.{cells[_AREA]}" if country else ""))
     if not numbers:
       raise UsageError(f"{path}: no place: give a table of GeoNames such as cities500.txt")
+    self._places.append(("", ""))  # the tree's index of nothing near
     self._tree = spatial.KDTree(_on_sphere(np.array(numbers)))
 
   def at(self, coordinates: Sequence[tuple[float, float]]) -> list[tuple[str, str]]:
     """Returns country and area of latitudes and longitudes in degrees, ("IN", "IN.28"); ("", "") far from any place."""
     chord = 2 * math.sin(min(WITHIN / _RADIUS, math.pi) / 2)
     _, nearest = self._tree.query(_on_sphere(np.array(coordinates)), distance_upper_bound=chord)
-    return [self._places[index] if index < len(self._places) else ("", "") for index in np.asarray(nearest).tolist()]
+    return [self._places[index] for index in np.asarray(nearest).tolist()]
 
 
 def _on_sphere(degrees: np.ndarray) -> np.ndarray:
