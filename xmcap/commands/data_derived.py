@@ -153,29 +153,37 @@ def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
 def _add_tags(actions) -> None:
   command = base.add_command(
     actions, "tags", _tags, "make tagging labels from tags and sentences, and references for `score tags`",
-    "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
+    "Chinese labels follow the rule of COCO-CN, English ones are frequent nouns, verbs and adjectives (it needs the "
+    "extra words), those of other languages are frequent words.",
     extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
   out = "folder for labels.txt, and SPLIT.jsonl with the labels of each picture"
-  source = "source of the sentences: human (with the tags), translated or mt"
+  source = "source of the sentences: human (with the tags), translated or mt; or tags, without sentences"
   base.text(command, "--out", "DIR", out, required=True)
   base.text(command, "--language", "CODE", "language of the tags and sentences", "zh")
   base.text(command, "--source", "NAME", source, "human")
   base.text(command, "--labels", "FILE", "use these labels, one per line, instead of the rule")
   base.number(command, "--least", "minimum number of training pictures of a label", 20, least=1)
   base.number(command, "--most", "keep only the N most frequent labels; default: all", least=1)
+  features = "also write features.safetensors: these vectors, then 1 for each label that a picture has, else 0"
+  base.text(command, "--features", "PATH", features)
 
 
 def _tags(arguments) -> None:
   from xmcap.corpora.building import tag_labels
   from xmcap.data import records
 
-  if arguments.source not in records.SOURCES:
-    raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
+  if arguments.source not in (*records.SOURCES, tag_labels.TAGS):
+    raise UsageError(
+      f"--source={arguments.source}: choose one of {', '.join((*records.SOURCES, tag_labels.TAGS))}"
+    )
   if not languages.is_known(arguments.language):
     raise UsageError(f"--language={arguments.language}: not a language code: give one such as zh or en")
-  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--labels": arguments.labels})
+  outputs.keep_apart(
+    {"--out": arguments.out},
+    {"DIR": arguments.dir, "--labels": arguments.labels, "--features": arguments.features},
+  )
   made = tag_labels.make(
     tag_labels.read_pictures(arguments.dir),
     arguments.language,
@@ -187,6 +195,8 @@ def _tags(arguments) -> None:
   out = pathlib.Path(arguments.out)
   with outputs.held(out, arguments.prog), outputs.together(out):
     tag_labels.write(out, made, arguments.language)
+    if arguments.features:
+      tag_labels.write_features(out, made, arguments.features)
   print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")
 
 

@@ -18,6 +18,13 @@ from flax import struct
 from xmcap.models import limits
 from xmcap.models.layers import Dense, Dropout, check_dtype, parameter, resolve_dtype
 
+
+def _remembering(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+  """Biases of the gates that begin at 0, but for 1 of the forget gate, so that an LSTM begins by keeping its state."""
+  del key
+  return jnp.repeat(jnp.array([0, 1, 0, 0], dtype), shape[0] // 4)
+
+
 _UNIFORM = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
@@ -92,7 +99,9 @@ class Lstm(nn.Module):
 
   def setup(self):
     gates, axes = 4 * self.width, ("embed", "mlp")
-    self.input = Dense(gates, axes, use_bias=True, kernel_init=_UNIFORM, dtype=self.dtype)
+    self.input = Dense(
+      gates, axes, use_bias=True, kernel_init=_UNIFORM, bias_init=_remembering, dtype=self.dtype
+    )
     self.kernel = parameter("kernel", _UNIFORM, (self.width, gates), axes)
 
   def __call__(self, x: jax.Array, present: jax.Array, state: State) -> tuple[State, jax.Array]:
