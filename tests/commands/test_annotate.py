@@ -68,10 +68,10 @@ def test_human_annotations_writes_figures_and_a_corpus(human, tmp_path):
   report.succeeded("Agreement on tags", "o: captions.jsonl, tags.jsonl, zh.tsv, 3 sentences")
   assert {path.name for path in (tmp_path / "o").iterdir()} == {
     "annotations.json", "annotations.md", "annotations.tex", "annotations.csv", "tag_agreement.csv",
-    "begun_and_own.csv", "accepted_tags.csv", "edit_distances.csv", "suggestion_places.csv",
+    "edits.csv", "recommended_tags.csv", "accepted_tags.csv", "edit_distances.csv", "suggestion_places.csv",
     "captions.jsonl", "tags.jsonl", "zh.tsv", "coverage.json", "coverage.md", "coverage.tex", "coverage.csv",
   }  # fmt: skip
-  assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance_begun"] == 1.0
+  assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance"] == 1.0
   build = [
     "--captions=o/captions.jsonl",
     "--images=photos",

@@ -214,6 +214,12 @@ def tag_words(text: str) -> list[tuple[str, str]]:
 
 
 @functools.cache
+def dictionary() -> frozenset[str]:
+  """The words of jieba's dictionary, nearly 350,000."""
+  return frozenset(word for word, frequency in _tagger().tokenizer.FREQ.items() if frequency)
+
+
+@functools.cache
 def _tagger() -> Any:
   import jieba
   from jieba import posseg
