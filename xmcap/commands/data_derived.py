@@ -164,9 +164,17 @@ def _add_tags(actions) -> None:
   base.text(command, "--language", "CODE", "language of the tags and sentences", "zh")
   base.text(command, "--source", "NAME", source, "human")
   base.text(command, "--labels", "FILE", "use these labels, one per line, instead of the rule")
+  base.text(command, "--tags", "FILE", "the pictures' tags, for `score tags`, in place of the corpus's own")
+  table = "labels of English tags, such as Flickr's: lines of a tag, a tab and its label"
+  base.text(command, "--map", "FILE", table)
+  base.text(
+    command, "--classes", "FILE", "also say how many of these classes, one per line, are among the labels"
+  )
   base.number(command, "--least", "minimum number of training pictures of a label", 20, least=1)
   base.number(command, "--most", "keep only the N most frequent labels; default: all", least=1)
-  features = "also write features.safetensors: these vectors, then 1 for each label that a picture has, else 0"
+  features = (
+    "also write features.safetensors: these vectors, then 1 for each label that a picture has, else 0"
+  )
   base.text(command, "--features", "PATH", features)
 
 
@@ -180,14 +188,20 @@ def _tags(arguments) -> None:
     )
   if not languages.is_known(arguments.language):
     raise UsageError(f"--language={arguments.language}: not a language code: give one such as zh or en")
-  outputs.keep_apart(
-    {"--out": arguments.out},
-    {"DIR": arguments.dir, "--labels": arguments.labels, "--features": arguments.features},
-  )
+  inputs = {
+    f"--{name}": getattr(arguments, name) for name in ("labels", "features", "tags", "map", "classes")
+  }
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, **inputs})
+  images = tag_labels.read_pictures(arguments.dir)
+  if arguments.tags:
+    images = tag_labels.with_tags(images, arguments.tags, "en" if arguments.map else arguments.language)
+  if arguments.map:
+    images = tag_labels.mapped(images, arguments.map, arguments.language)
+  classes = tag_labels.read(arguments.classes) if arguments.classes else []
   made = tag_labels.make(
-    tag_labels.read_pictures(arguments.dir),
+    images,
     arguments.language,
-    source=arguments.source,
+    source=tag_labels.TAGS if arguments.map else arguments.source,
     given=tag_labels.read(arguments.labels) if arguments.labels else None,
     least=arguments.least,
     most=arguments.most,
@@ -198,6 +212,11 @@ def _tags(arguments) -> None:
     if arguments.features:
       tag_labels.write_features(out, made, arguments.features)
   print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")
+  if classes:
+    common = len(made.counts.keys() & set(classes))
+    print(
+      f"{common:,} of {len(classes):,} classes are labels; {len(made.counts) - common:,} labels are others"
+    )
 
 
 def _add_words(actions) -> None:

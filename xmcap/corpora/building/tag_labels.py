@@ -25,6 +25,7 @@ from xmcap.data import features, records
 from xmcap.errors import UsageError
 from xmcap.files import addresses, files
 from xmcap.grid import Grid
+from xmcap.reading import tag_files
 from xmcap.reading.inputs import Input
 
 LEAST = 20
@@ -33,6 +34,7 @@ LEAST = 20
 TRAIN = "train"
 _WORDS = regex.compile(r"\p{L}[\p{L}\p{M}'’-]*")
 _MIN_LETTERS = 3
+_MOST_TAGS, _LEAST_LABELS = 20, 2  # of a picture of Flickr that is no noise
 
 TAGS = "tags"
 """In the place of a source of sentences: the tags alone."""
@@ -121,6 +123,33 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
     for record in records.RecordSource(directory, split):
       sentences = [Sentence(caption.language, caption.source, caption.text) for caption in record.captions]
       yield Annotated(record.key, split, record.tags_by_language, sentences)
+
+
+def with_tags(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
+  """The images with the tags of a file in place of their own; UsageError as `tag_files.read`."""
+  tags = tag_files.read(path, language).get(language, {})
+  for image in images:
+    yield Annotated(image.key, image.split, {language: list(tags.get(image.key, ()))}, image.sentences)
+
+
+def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
+  """The images with labels for their English tags, as COCO-CN's tag recommender is taught (section III-A).
+
+  An image with over 20 tags, or under two labels, is noise, and has none. Lines of the table are an English tag, a tab
+  and its label, which several tags may share; a tag with several meanings has a label of several words.
+  """
+  label_of = {}
+  with Input(path) as source:
+    for number, line in source.lines():
+      tag, tab, label = line.partition("\t")
+      if not (tab and tag.strip() and label.strip()) or "\t" in label:
+        raise UsageError(f"{path}, line {number}: give an English tag, a tab and its label")
+      label_of[tag.strip()] = label.strip()
+  for image in images:
+    tags = image.tags.get("en", ())
+    labels = list(dict.fromkeys(label_of[tag] for tag in tags if tag in label_of))
+    kept = labels if len(tags) <= _MOST_TAGS and len(labels) >= _LEAST_LABELS else []
+    yield Annotated(image.key, image.split, {language: kept}, image.sentences)
 
 
 def read(path: str | os.PathLike) -> list[str]:

@@ -1,8 +1,8 @@
 """The figures of COCO-CN's section III-C that need parts of speech, beside the printed ones.
 
-Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019). Parts of speech are the release's,
-BosonNLP's; sentences without any are split and tagged by `jieba.posseg`, another tagger. A keyword is a noun, verb or
-adjective, a word whose part begins with n, v or a.
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019). Parts of speech are those of the
+release, by BosonNLP; sentences without any are split and tagged by `jieba.posseg`, another tagger. A keyword is a noun,
+verb or adjective, a word whose part begins with n, v or a.
 """
 
 import collections
