@@ -133,7 +133,7 @@ def with_tags(images: Iterable[Annotated], path: str, language: str) -> Iterator
 
 
 def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
-  """The images with labels for their English tags, as COCO-CN's tag recommender is taught (section III-A).
+  """The images with labels for their English tags, as COCO-CN's tag recommender is taught (section III-A3).
 
   An image with over 20 tags, or under two labels, is noise, and has none. Lines of the table are an English tag, a tab
   and its label, which several tags may share; a tag with several meanings has a label of several words.
@@ -173,7 +173,7 @@ def write(folder: pathlib.Path, made: TagLabels, language: str) -> None:
 def write_features(folder: pathlib.Path, made: TagLabels, path: str) -> None:
   """Writes `features.safetensors`: stored vectors of the images, and behind each 1 for a label that it has, else 0.
 
-  Li et al., COCO-CN, Table 13. UsageError as `features.read`, or if an image has no vector.
+  Captioning with tags: Li et al., COCO-CN, Table 13. UsageError as `features.read`, or if an image has no vector.
   """
   keys = [key for key, _, _ in made.images]
   vectors = features.of_keys(features.read(path), keys, path, "the corpus")

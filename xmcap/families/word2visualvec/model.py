@@ -32,7 +32,7 @@ class Word2VisualVecConfig:
     hidden: width of the hidden layer.
     attention: a sum over all states of the GRU, weighted by a softmax, instead of its last state.
     only_counts: encode a sentence as the counts of its words alone, a bag of words, as COCO-CN's sentences are
-      recommended (section III-A).
+      recommended (section III-A2).
     relu_output: whether a ReLU follows the output. The features of a CNN after its last ReLU are never negative; those
       of a ViT are, and need False.
     dropout_rate: dropout of the hidden layer.
