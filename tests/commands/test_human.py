@@ -130,7 +130,7 @@ def test_human_thumb_shows_means_counts_and_correlations(folder):
     ("thumb", "--ratings"),
     ("thumb --ratings=/nowhere", "/nowhere: cannot be read"),
     ("thumb --ratings={}/thumb.jsonl --language=xx", "unknown language 'xx'"),
-    ("thumb --ratings={}/thumb.jsonl --drop_identical_references", "need --references=FILE"),
+    ("thumb --ratings={}/thumb.jsonl --normalize=sentence", "need --references=FILE"),
     ("thumb --ratings={}/thumb.jsonl --human=Human", "--human is for correlations with metrics"),
     (
       "thumb --ratings={}/thumb.jsonl --references={}/references.jsonl --metrics=bertscore",

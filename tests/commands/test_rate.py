@@ -176,7 +176,7 @@ def test_human_rate_coco_cn_tags_page_to_report(rate, tmp_path):
   [
     ("--out=p.html", "needs --protocol=NAME, such as sxs or thumb, and --predictions=NAME=FILE"),
     ("--protocol=sxs --out=p.html", "needs --protocol"),
-    ("--protocol=stars BOTH --out=p.html", "protocol 'stars': there are sxs, thumb, coco_cn_captions,"),
+    ("--protocol=stars BOTH --out=p.html", "protocol 'stars': there are sxs, sxs5, thumb, coco_cn_captions,"),
     ("--protocol=thumb BOTH --top=3 --out=p.html", "--top is for a protocol of tags"),
     (
       "--protocol=coco_cn_tags --predictions=a=tags.txt -l=zh --out=p.html",

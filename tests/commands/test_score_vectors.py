@@ -146,8 +146,4 @@ def test_human_thumb_correlates_with_vector_metrics(folder):
   command = ["human", "thumb", "--ratings=ratings.jsonl", "--resamples=0", "--vectors=vectors", "--out=thumb"]
   both = xmcap(*command, "--references=refs.jsonl", "--metrics=clip_score,similarity")
   both.succeeded("similarity (max)", "CLIP-S", "weights=seed 0")
-  dropped = [*command, "--references=refs.jsonl", "--metrics=similarity", "--drop_identical_references"]
-  shown = xmcap(*dropped).succeeded().out
-  own = [line.split() for line in shown.splitlines() if line.startswith("Human ")]
-  assert float(own[-1][1]) < 0.9  # without the reference that is the caption itself
   xmcap(*command).refused("--vectors is for correlations with metrics, which need --references")

@@ -329,20 +329,24 @@ def _rated(count, batch=2, **more):
 def test_annotation_page_batch_is_rated_before_it_is_described(annotate, page, tmp_path):
   annotate("ar", **_rated(3))
   place = page.locator("#place")
-  expect(place).to_contain_text("Batch 1 of 2: rate 1 of 2")
-  expect(page.locator("#rated")).to_have_text("A dog on chair 0.")
-  assert [page.locator("#rated").get_attribute(name) for name in ("lang", "dir")] == ["en", "ltr"]
+  expect(place).to_contain_text("Batch 1 of 2: rate")
+  # All pictures of the batch with their captions on one screen.
+  expect(page.locator("#cards .rated")).to_have_text(["A dog on chair 0.", "A dog on chair 1."])
+  assert page.locator("#cards img").count() == 2 and not page.locator("#figure").is_visible()
+  assert [page.locator(".rated").first.get_attribute(name) for name in ("lang", "dir")] == ["en", "ltr"]
   assert not page.locator("#sentence").is_visible() and not page.locator("#skip").is_visible()
-  page.keyboard.press("Enter")
-  expect(page.locator("#message")).to_have_text("Rate the caption first.")
   page.keyboard.press("1")
   page.keyboard.press("Enter")
-  expect(place).to_contain_text("rate 2 of 2")
-  page.get_by_role("button", name="GOOD").click()
+  expect(page.locator("#message")).to_have_text("Rate every caption first.")
+  assert page.locator(".card.current").get_attribute("data-number") == "1"
+  page.locator(".card").nth(1).get_by_role("button", name="GOOD").click()
+  page.keyboard.press("ArrowUp")
+  page.keyboard.press("2")
+  page.keyboard.press("1")
   page.keyboard.press("Enter")
   expect(place).to_contain_text("Batch 1 of 2: describe 1 of 2")
   assert "A dog" not in page.locator("main").inner_text()
-  for hidden in ("#rated", "#ratings", "#new-tag", "#sentences .suggestion"):
+  for hidden in ("#cards", "#levels", "#new-tag", "#sentences .suggestion"):
     assert not page.locator(hidden).first.is_visible()
   page.keyboard.press("Alt+1")
   assert page.locator("#sentence").input_value() == ""
@@ -351,7 +355,7 @@ def test_annotation_page_batch_is_rated_before_it_is_described(annotate, page, t
   page.keyboard.press("Enter")
   page.keyboard.type("Mine too.")
   page.keyboard.press("Control+Enter")
-  expect(place).to_contain_text("Batch 2 of 2: rate 1 of 1")
+  expect(place).to_contain_text("Batch 2 of 2: rate")
   page.locator("#back").click()
   expect(place).to_contain_text("Batch 1 of 2: describe 2 of 2")
   page.locator("#back").click()
@@ -362,19 +366,19 @@ def test_annotation_page_batch_is_rated_before_it_is_described(annotate, page, t
     annotations.Rated("en", "A dog on chair 0.", "BAD"), annotations.Rated("en", "A dog on chair 1.", "GOOD"),
   ]  # fmt: skip
   assert [event.event for event in saved[0].events] == [
-    "open_rating", "rate", "done", "open", "edit_sentence", "done", "open",
+    "open_rating", "rate", "done", "open_rating", "rate", "done", "rate", "done",
+    "open", "edit_sentence", "done", "open",
   ]  # fmt: skip
   assert saved[0].begun_from is None
 
 
 def test_annotation_page_reload_hides_rated_captions(annotate, page):
   annotate(**_rated(2))
-  for _ in range(2):
-    page.keyboard.press("1")
-    page.keyboard.press("Enter")
+  for key in ("1", "1", "Enter"):
+    page.keyboard.press(key)
   expect(page.locator("#place")).to_contain_text("describe 1 of 2")
   at_rating = """() => { const name = Object.keys(localStorage).find((key) => key.endsWith("-place-anna"));
-    localStorage.setItem(name, '{"place": 1, "unsaved": true}'); }"""
+    localStorage.setItem(name, '{"place": 0, "unsaved": true}'); }"""
   page.evaluate(at_rating)
   browser.reload(page)
   expect(page.locator("#place")).to_contain_text("describe 1 of 2")

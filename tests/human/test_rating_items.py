@@ -107,9 +107,12 @@ def test_items_languages_are_selected():
 
 
 def test_thumb_items_rate_equal_captions_once():
-  systems = {"B": {"k": {"en": "a dog", "th": "x"}}, "A": {"k": {"en": "a dog", "th": "y"}}}
+  # Section 2.2.3: after text processing a caption tells nothing of how a system writes.
+  systems = {"B": {"k": {"en": " a dog .", "th": "x"}}, "A": {"k": {"en": "A dog", "th": "y"}}}
   items = draw_items("thumb", systems, languages=["en"])
-  assert [(item.captions, item.systems) for item in items] == [(("a dog",), ("A", "B"))]
+  assert [(item.captions, item.systems) for item in items] == [(("A dog.",), ("A", "B"))]
+  assert len(draw_items("coco_cn_captions", systems, languages=["en"])) == 2
+  assert {item.captions for item in draw_items("thumb", systems, languages=["th"])} == {("x",), ("y",)}
 
 
 def test_thumb_items_captions_of_an_image_are_adjacent():

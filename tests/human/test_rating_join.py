@@ -29,7 +29,7 @@ def join(tmp_path):
   def run(protocol, *ratings):
     key = tmp_path / "key.jsonl"
     rating_join.write_rows(
-      key, rating_join.key_rows(PROTOCOLS[protocol], _SXS if protocol == "sxs" else _THUMB)
+      key, rating_join.key_rows(PROTOCOLS[protocol], _SXS if protocol.startswith("sxs") else _THUMB)
     )
     paths = [tmp_path / f"ratings{number}.jsonl" for number in range(len(ratings))]
     for path, lines in zip(paths, ratings, strict=True):
@@ -69,6 +69,24 @@ def test_rating_join_counts_a_shared_caption_for_both_systems(join):
     "seg_id": "k1", "hyp": "a dog", "image": "k1", "language": "en", "annotator": "anna",
     "P": 2.0, "R": 1.0, "Fl": -0.1, "Inc": -2.0, "Con": -0.5, "human_score": -1.1,
   }  # fmt: skip
+
+
+def test_five_points_make_wins_and_losses_by_the_majority_of_three(join, tmp_path):
+  # Two of three prefer large, on the right, on k1; on k2, where it is on the left, nobody has a majority.
+  of_raters = {"anna": (2, 3), "bo": (3, -2), "chen": (-3, 0)}
+  lines = [
+    [
+      {**_sxs(item, rating, name), "protocol": "sxs5"}
+      for item, rating in zip(("a1", "a2"), ratings, strict=True)
+    ]
+    for name, ratings in of_raters.items()
+  ]
+  rating_join.write_rows(tmp_path / "joined.jsonl", join("sxs5", *lines).rows)
+  tallies = sxs.evaluate(sxs.read(tmp_path / "joined.jsonl"), "base", resamples=0).tallies
+  shares = {one.language: (one.system, one.wins, one.losses, one.ties) for one in tallies}
+  assert shares["en"] == ("large", 100, 0, 0) and shares["th"] == ("large", 0, 0, 100)
+  with pytest.raises(UsageError, match="'rating' is 1, not one of -3, -2, 0, 2, 3"):
+    join("sxs5", [{**_sxs("a1", 1), "protocol": "sxs5"}])
 
 
 def test_rating_join_output_is_read_by_human_sxs(join, tmp_path):

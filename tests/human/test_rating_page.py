@@ -293,5 +293,6 @@ def test_rating_instructions_are_complete():
       if name in rating_protocols.PROTOCOLS and translated:
         criteria = rating_protocols.PROTOCOLS[name].criteria
         for criterion, (_, _, meanings) in zip(criteria, translated[0], strict=True):
-          assert len(meanings) == len(set(meanings)) == len(criterion.choices)
+          named = [bool(meaning) for _, meaning in criterion.choices]
+          assert list(map(bool, meanings)) == named and len(set(filter(None, meanings))) == sum(named)
     assert len(texts["sxs"][2][0][2]) == 7 and all(texts["thumb"])

@@ -8,6 +8,7 @@ from xmcap.errors import UsageError
 from xmcap.human import rating_protocols
 from xmcap.human.annotation_procedures import PROCEDURES
 from xmcap.human.quality import LEVELS
+from xmcap.human.rating_items import INSTRUCTIONS
 from xmcap.human.rating_protocols import PROTOCOLS
 
 _CRITERION = {"name": "tone", "heading": "Tone", "question": "Friendly?", "choices": [[1, "no"], [2, "yes"]]}
@@ -21,7 +22,31 @@ def test_thumb_protocol_has_the_values_of_the_paper():
     "P": [1, 2, 3, 4, 5], "R": [1, 2, 3, 4, 5], "Fl": [0, -0.1, -0.2, -0.3, -0.4, -0.5, -1], "Con": [0, -0.5],
     "Inc": [0, -0.5, -2],
   }  # fmt: skip
-  assert len(PROTOCOLS["thumb"].rules) == 4 and PROTOCOLS["thumb"].total["P"] == 0.5
+  assert PROTOCOLS["thumb"].total["P"] == 0.5
+  # Table 6: eleven kinds of error by their penalties.
+  kinds = {
+    "Fluency, 0.1": "misspelling one grammar capitals hyphen odd", "Fluency, 0.2": "punctuation",
+    "Fluency, 0.5": "misleads twice ambiguity", "Fluency, 0.1 to 0.5": "awkward", "Fluency, 0.5 or more": "broken",
+  }  # fmt: skip
+  rules = dict(PROTOCOLS["thumb"].rules)
+  assert [name for name in rules if name.startswith("Fluency")] == list(kinds)
+  assert all(word in rules[name].lower() for name, words in kinds.items() for word in words.split())
+
+
+def test_sxs5_is_sxs_without_slightly():
+  (seven,), (five,) = PROTOCOLS["sxs"].criteria, PROTOCOLS["sxs5"].criteria
+  assert [value for value, _ in seven.choices] == [-3, -2, -1, 0, 1, 2, 3]
+  assert five.choices == tuple(choice for choice in seven.choices if "slightly" not in choice[1])
+  assert PROTOCOLS["sxs5"].task == PROTOCOLS["sxs"].task
+  for texts in INSTRUCTIONS.values():
+    meanings = texts["sxs"][2][0][2]
+    assert texts["sxs5"][2][0][2] == [*meanings[:2], meanings[3], *meanings[5:]]
+
+
+def test_levels_of_the_first_screen_are_those_of_the_quality_page():
+  quality, procedure = PROTOCOLS["xm3600_quality"], PROCEDURES["xm3600"]
+  assert list(procedure.ratings.values()) == [text for _, text in quality.rules]
+  assert {f"BAD: {procedure.ratings['BAD']}", *quality.advice} <= set(procedure.guidelines)
 
 
 def test_rating_protocols_key_1_is_the_lowest_level():
@@ -94,6 +119,6 @@ def test_rubric_malformed_file_is_refused(tmp_path, change, message):
 def test_rating_protocol_unknown_lists_the_choices():
   with pytest.raises(
     UsageError,
-    match="protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags, xm3600_quality, or",
+    match="protocol 'stars': there are sxs, sxs5, thumb, coco_cn_captions, coco_cn_tags, xm3600_quality, or",
   ):
     rating_protocols.get("stars")

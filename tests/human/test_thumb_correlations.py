@@ -1,5 +1,6 @@
 """Correlation of metrics with THumB ratings: the CIDEr row of Table 4, and a user's ratings."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -45,13 +46,6 @@ def _row(result, pool, digits=2):
 def test_thumb_table_4_cider_without_human_equals_the_paper(released, tokenizer):
   (result,) = _correlate(released, tokenizer, resamples=0)
   assert _row(result, "without human") == ["0.27", "0.18", "0.33"]
-
-
-@pytest.mark.parametrize("tokenizer", ["default", pytest.param("ptb", marks=pytest.mark.full)])
-def test_thumb_table_4_cider_all_systems_without_identical_references(released, tokenizer):
-  (result,) = _correlate(released, tokenizer, resamples=0, drop_identical_references=True)
-  assert _row(result, "all systems") == ["0.20", "0.12", "0.23"]
-  assert result.removed == 39
 
 
 @pytest.mark.full
@@ -109,22 +103,18 @@ def test_thumb_correlations_tokenizer_per_metric(small):
   assert given[-1].scores == alone.scores and given[-1].signature == alone.signature
 
 
-def test_thumb_correlations_drop_identical_references_of_human_only(small):
+def test_thumb_correlations_of_processed_text_do_not_depend_on_how_systems_write(small):
   ratings, references = small
-  kept = thumb_correlations.correlate(ratings, references, ["exact"], human="Human", resamples=0)[0]
-  dropped = thumb_correlations.correlate(
-    ratings, references, ["exact"], human="Human", drop_identical_references=True, resamples=0
-  )[0]
-  assert kept.scores["Human"] > 0 == dropped.scores["Human"]
-  assert dropped.scores["model"] == kept.scores["model"] > 0
-  assert "identical_references:dropped(Human)" in dropped.signature
-
-
-def test_thumb_correlations_refuse_an_image_without_references(small):
-  ratings, references = small
-  own = {key: [ratings.captions["Human", key].text.upper()] for key in references}
-  with pytest.raises(UsageError, match=r"12 images would be left without references \(the first is '0'\)"):
-    thumb_correlations.correlate(ratings, own, human="Human", drop_identical_references=True)
+  sloppy = {key: dataclasses.replace(one, text=f" {one.text} .") for key, one in ratings.captions.items()}
+  other = dataclasses.replace(ratings, captions=sloppy)
+  capital = {key: [text.capitalize() for text in texts] for key, texts in references.items()}
+  options = {"tokenizer": "13a", "resamples": 0}
+  plain, clean = (
+    [thumb_correlations.correlate(one, capital, ["sentence_bleu"], **how)[0] for one in (ratings, other)]
+    for how in (options, {**options, "normalize": "sentence"})
+  )
+  assert plain[0].scores != plain[1].scores and clean[0].scores == clean[1].scores
+  assert "+sentence-1" in clean[0].signature
 
 
 @pytest.mark.parametrize(
@@ -136,7 +126,7 @@ def test_thumb_correlations_refuse_an_image_without_references(small):
     ({"names": ["cider:moses"]}, "unknown tokeniser 'moses'"),
     ({"tokenizer": "moses"}, "unknown tokeniser 'moses'"),
     ({"human": "people"}, "--human=people: no ratings of this system; there are: model, Human"),
-    ({"drop_identical_references": True}, "--drop_identical_references needs --human=NAME"),
+    ({"normalize": "sentences"}, "unknown normalisation 'sentences'"),
   ],
 )
 def test_thumb_correlations_refuse_invalid_options(small, options, message):

@@ -55,7 +55,7 @@ def _add_thumb(actions) -> None:
   human = (
     "the system of human captions: correlations are also given without it; default: 'Human', if there is one"
   )
-  drop = "score human captions without references that are identical to them"
+  normalize = "of the words, as of xmcap score; sentence: THumB's own"
   base.text(command, "--ratings", "FILE", ratings, required=True, **base.SEVERAL)
   base.text(command, "--references", "FILE", references)
   base.text(
@@ -67,7 +67,7 @@ def _add_thumb(actions) -> None:
   base.text(command, "--tokenizer", "NAME", "tokenizer of the other metrics", "default")
   base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")
   base.text(command, "--human", "NAME", human)
-  base.flag(command, "--drop_identical_references", drop)
+  base.text(command, "--normalize", "NAME", normalize, "")
   _add_common(command)
 
 
@@ -167,7 +167,7 @@ def _thumb(arguments) -> None:
     languages.get(arguments.language)
   if not arguments.references:
     why = "is for correlations with metrics, which need --references=FILE"
-    base.refuse(arguments, ("human", "drop_identical_references", "vectors"), why)
+    base.refuse(arguments, ("human", "normalize", "vectors"), why)
   from xmcap.human import thumb, thumb_correlations, thumb_ratings
   from xmcap.reading import inputs
 
@@ -185,7 +185,7 @@ def _thumb(arguments) -> None:
       names=arguments.metrics.split(","),
       tokenizer=arguments.tokenizer,
       human=arguments.human or people,
-      drop_identical_references=arguments.drop_identical_references,
+      normalize=arguments.normalize,
       vectors=arguments.vectors,
       **bootstrap,
     )

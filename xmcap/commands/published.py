@@ -26,8 +26,8 @@ _PAPERS = {
     "the repository COCO-CN-Results-Viewer, or a folder with its files side by side",
   ),
   "thumb": (
-    "Tables 2 to 4 of THumB, but for SPICE and metrics that need a model",
-    "Ratings, BLEU, ROUGE-L and CIDEr (which needs Java) are computed again.",
+    "Tables 1 to 5 and 7 of THumB, but for SPICE and metrics that need a model",
+    "Ratings, BLEU, ROUGE-L and CIDEr (which needs Java) are computed again. The paper scored the first release.",
     "the repository jungokasai/THumB, or its folder mscoco",
   ),
 }

@@ -18,8 +18,8 @@ def add(actions) -> None:
     "file of a first; --join then takes the second's ratings.",
   )  # fmt: skip
   protocol = (
-    "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0); coco_cn_captions: "
-    "relevance and fluency; coco_cn_tags: irrelevant, unsure, relevant; xm3600_quality: five levels; "
+    "sxs: two captions side by side, seven points (sxs5: five); thumb: precision, recall, penalties (THumB 1.0); "
+    "coco_cn_captions: relevance and fluency; coco_cn_tags: irrelevant, unsure, relevant; xm3600_quality: five levels; "
     "or the JSON file of a rubric (docs/human.md)"
   )
   system = (
@@ -77,7 +77,7 @@ def _join(arguments) -> None:
   if joined.equal:
     rest = "; too many, as long as other items are rated by nobody" if joined.unrated else ""
     print(f"ties of equal captions, which nobody was asked about: {joined.equal:,}{rest}")
-  own = {"sxs": "sxs", "thumb": "thumb", "xm3600_quality": "quality"}
+  own = {"sxs": "sxs", "sxs5": "sxs", "thumb": "thumb", "xm3600_quality": "quality"}
   action = own.get(joined.protocol, "rubric")
   print(
     f"{arguments.out}: {len(joined.rows):,} ratings; next: xmcap human {action} --ratings={arguments.out}"

@@ -61,9 +61,11 @@ def _add_score(commands) -> None:
   base.text(words, "--protocol", "NAME", protocol)
   base.text(words, "--metrics", "NAMES", metrics, short="-m")
   base.text(words, "--tokenizer", "NAME", tokenizer, short="-t")
-  base.text(
-    words, "--normalize", "NAME", "orthography: unify letters with two spellings, such as ş and ș", ""
+  normalize = (
+    "orthography: unify letters with two spellings, such as ş and ș; sentence: a capital first, a full stop last, in "
+    "English"
   )
+  base.text(words, "--normalize", "NAME", normalize, "")
   clean = (
     "remove from the predictions what models and programs leave: subwords, escapes, entities, mojibake, invisible, "
     "think, tokens, json, loc, html, latex, markdown, prefix, lines, suffix, or all"

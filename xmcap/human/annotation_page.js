@@ -3,19 +3,21 @@ const NOTHING = { rating: "", caption: "", tags: [], skipped: "", events: [] };
 const RATINGS = Object.keys(procedure.ratings);
 const TAG_ENDS = /[,，、،;；]/;
 
-// A picture on the first screen, which rates its caption, or on the second, which describes it. A batch goes through
-// the first screen before the second, so that no caption is in view, or was a moment ago, while one writes.
+// The first screen rates the captions of a batch, all together; the second describes a picture. A batch is rated before
+// it is described, so that no caption is in view, or was a moment ago, while one writes.
 const steps = [];
 for (let first = 0, batch = 0; first < items.length; batch++) {
   const numbers = items.slice(first, first + (procedure.batch || items.length)).map((_, i) => first + i);
-  for (const screen of RATINGS.length ? ["rate", "write"] : ["write"]) {
-    numbers.forEach((number, i) => steps.push({ screen, batch, number, place: i + 1, size: numbers.length }));
-  }
+  if (RATINGS.length) steps.push({ screen: "rate", batch, numbers });
+  numbers.forEach((number, i) => {
+    steps.push({ screen: "write", batch, numbers: [number], place: i + 1, size: numbers.length });
+  });
   first += numbers.length;
 }
 
 let annotator = "";
 let place = 0; // of the step
+let marked = 0; // the picture of the step that keys act on
 let unsaved = false;
 let copying = false; // a suggestion, which is no typing
 let states = []; // what was written of each item: its rating, caption, tags, reason to skip, and log
@@ -34,8 +36,7 @@ function checked(state) {
 }
 
 function keep() {
-  const { number } = steps[place];
-  keepAnswers({ [lastAnnotator]: annotator, [kept(number)]: states[number], [kept("place")]: { place, unsaved } });
+  keepAnswers({ [lastAnnotator]: annotator, [kept(marked)]: now(), [kept("place")]: { place, unsaved } });
 }
 
 function recall() {
@@ -48,19 +49,21 @@ function recall() {
 
 // ---- What is written
 
-const now = () => states[steps[place].number];
+const now = () => states[marked];
 const isRating = () => steps[place].screen === "rate";
 const isDescribed = (state) => Boolean(state.skipped || tidy(state.caption));
 // Also what was taken back, which an earlier file may still have.
 const isBegun = (state) => isDescribed(state) || state.tags.length > 0 || state.rating !== "" ||
   state.events.some(({ event }) => !["open", "open_rating", "done"].includes(event));
-const isDone = ({ screen, number }) => (screen === "rate" ? states[number].rating !== "" : isDescribed(states[number]));
+const isRated = (number) => states[number].rating !== "";
+const isDone = ({ screen, numbers }) => numbers.every((number) => (
+  screen === "rate" ? isRated(number) : isDescribed(states[number])));
 
 // Nobody writes before the batch is rated, nor sees a rated caption again once they write.
 function isShut(step) {
   const batch = steps.filter((one) => one.batch === step.batch);
   if (step.screen === "write") return !batch.every((one) => one.screen === "write" || isDone(one));
-  return isDone(step) && batch.some((one) => states[one.number].events.some(({ event }) => event === "open"));
+  return isDone(step) && step.numbers.some((number) => states[number].events.some(({ event }) => event === "open"));
 }
 
 function log(event, text = "", more = {}) {
@@ -83,9 +86,24 @@ function changed(event, text, more) {
   showState();
 }
 
+// Marks a picture of the first screen: its caption is being rated from now on.
+function mark(number) {
+  if (number === marked && now().events.at(-1)?.event === "open_rating") return;
+  marked = number;
+  log("open_rating");
+  keep();
+  showState();
+}
+
+// Rates the marked caption, and marks the next one that is not rated.
 function rate(value) {
   now().rating = value;
   changed("rate", value);
+  log("done");
+  keep();
+  const { numbers } = steps[place];
+  const next = numbers.find((number) => number > marked && !isRated(number)) ?? numbers.find((one) => !isRated(one));
+  if (next !== undefined) mark(next);
 }
 
 function copySentence(text) {
@@ -144,6 +162,8 @@ function toggleTag(text) {
 function go(to) {
   addTyped();
   place = to;
+  const { numbers } = steps[place];
+  marked = numbers.find((number) => !isRated(number)) ?? numbers[0];
   log(isRating() ? "open_rating" : "open");
   keep();
   show();
@@ -161,12 +181,18 @@ function goBack() {
 
 function goOn() {
   addTyped();
-  if (!isDone(steps[place])) {
-    say(isRating() ? "Rate the caption first." : "Write a sentence, or skip the picture with a reason.");
-    byId(isRating() ? "place" : "sentence").focus();
+  if (!isDone(steps[place]) && isRating()) {
+    mark(steps[place].numbers.find((number) => !isRated(number)));
+    scrollToMark();
+    say("Rate every caption first.");
     return;
   }
-  log("done");
+  if (!isDone(steps[place])) {
+    say("Write a sentence, or skip the picture with a reason.");
+    byId("sentence").focus();
+    return;
+  }
+  if (!isRating()) log("done");
   keep();
   const next = steps.findIndex((step, at) => at > place && !isShut(step));
   const open = steps.findIndex((step) => !isDone(step) && !isShut(step));

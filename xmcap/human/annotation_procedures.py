@@ -3,19 +3,22 @@
 A procedure is data, in `annotation_procedures.json`. `coco-cn` is that of Li et al., "COCO-CN for Cross-Lingual Image
 Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia 2019): suggested sentences and tags beside the
 picture. `xm3600` is that of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.3: people who also read
-English first rate the English machine captions of a batch of pictures, which shows them the kind of sentence that is
-wanted, the same in every language; then they describe these pictures in their language without a caption in view. Here
-a screen shows the pictures of the batch one after another. Guidelines and meanings are in this project's words.
+English first rate the English machine captions of a batch of pictures, all on one screen, which shows them the kind of
+sentence that is wanted, the same in every language; then they describe these pictures in their language, one at a time
+and without a caption in view. The guidelines are those of its Appendices B and C, in this project's words and examples.
 """
 
+import json
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from xmcap import wording
 from xmcap.errors import UsageError
+from xmcap.human.quality import LEVELS
+from xmcap.human.rating_protocols import PROTOCOLS
 from xmcap.pages.report import elements
 from xmcap.reading.inputs import Input
 
@@ -48,9 +51,25 @@ class Procedure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   replication: Annotated[int, Meta(ge=1)]
 
 
-PROCEDURES = msgspec.json.decode(
-  elements.resource("annotation_procedures.json", "xmcap.human"), type=dict[str, Procedure]
-)
+def _own() -> dict[str, Procedure]:
+  contents = json.loads(elements.resource("annotation_procedures.json", "xmcap.human"))
+  return {name: msgspec.convert(_with_levels(content), Procedure) for name, content in contents.items()}
+
+
+def _with_levels(content: dict[str, Any]) -> dict[str, Any]:
+  """Returns a procedure with the levels and the advice of the protocol that `ratings` names, if any."""
+  if not content["ratings"]:
+    return {**content, "ratings": {}}
+  protocol = PROTOCOLS[content["ratings"]]
+  names = {value: name for name, value in LEVELS.items()}
+  values = [int(value) for value, _ in protocol.criteria[0].choices]
+  levels = {names[value]: text for value, (_, text) in zip(values, protocol.rules, strict=True)}
+  shown = [*(f"{name}: {text}" for name, text in levels.items()), *protocol.advice]
+  lines = [line for one in content["guidelines"] for line in (shown if one == "{levels}" else [one])]
+  return {**content, "ratings": levels, "guidelines": lines}
+
+
+PROCEDURES = _own()
 """Name -> procedure."""
 
 

@@ -13,13 +13,38 @@ function showSuggestions(id, texts, keys, copy) {
     ...texts.map((text, number) => suggestion(text, `${keys} ${number + 1}`, copy)));
 }
 
-function choice(value, number) {
-  const button = create("button", "", { type: "button", className: "choice" });
-  button.append(create("kbd", number + 1), create("span", value, { className: "value" }),
-    create("span", procedure.ratings[value], { className: "meaning", dir: "auto" }));
-  button.dataset.value = value;
-  button.addEventListener("click", () => rate(value));
-  return button;
+// A picture of the first screen, its caption, and the levels.
+function cardPart(number) {
+  const card = create("section", "", { className: "sheet card" });
+  const { code, direction } = data.rated_language;
+  const choices = create("div", "", { className: "choices", role: "group", ariaLabel: items[number].rated });
+  choices.append(...RATINGS.map((value, i) => {
+    const button = create("button", "", { type: "button", className: "choice", title: procedure.ratings[value] });
+    button.append(create("kbd", i + 1), create("span", value, { className: "value" }));
+    button.dataset.value = value;
+    button.addEventListener("click", () => {
+      mark(number);
+      rate(value);
+    });
+    return button;
+  }));
+  card.append(create("img", "", { src: items[number].picture, alt: "The picture of the caption" }),
+    create("p", items[number].rated, { className: "rated", lang: code, dir: direction }), choices);
+  card.dataset.number = number;
+  card.addEventListener("focusin", () => mark(number));
+  return card;
+}
+
+const cardOf = (number) => document.querySelector(`#cards [data-number="${number}"]`);
+
+function scrollToMark() {
+  cardOf(marked).scrollIntoView({ block: "nearest" });
+}
+
+function moveMark(by) {
+  const { numbers } = steps[place];
+  mark(numbers[Math.min(Math.max(numbers.indexOf(marked) + by, 0), numbers.length - 1)]);
+  scrollToMark();
 }
 
 function chip(tag) {
@@ -48,17 +73,17 @@ function showTags(tags) {
 }
 
 function show() {
-  const { screen, batch, number, place: within, size } = steps[place];
-  const item = items[number];
+  const { screen, batch, numbers, place: within, size } = steps[place];
+  const item = items[marked];
   const batches = steps.at(-1).batch + 1;
   byId("place").textContent = RATINGS.length ?
-    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : "describe"} ${within} of ${size}` :
-    `Picture ${number + 1} of ${items.length}`;
+    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : `describe ${within} of ${size}`}` :
+    `Picture ${marked + 1} of ${items.length}`;
   byId("place").append(create("span", language.name, { className: "language" }));
   byId("picture").src = item.picture;
   byId("sentence").value = now().caption;
   document.body.dataset.screen = screen;
-  byId("rated").textContent = screen === "rate" ? item.rated : "";
+  byId("cards").replaceChildren(...(screen === "rate" ? numbers.map(cardPart) : []));
   showSuggestions("sentences", item.sentences, "Alt", copySentence);
   showSuggestions("suggested-tags", item.tags, "Shift Alt", toggleTag);
   byId("back").disabled = before() < 0;
@@ -68,12 +93,16 @@ function show() {
 
 // All but the sentence, which a picture's annotator may be typing in.
 function showState() {
-  const { rating, caption, tags, skipped } = now();
+  const { caption, tags, skipped } = now();
   byId("skipped").hidden = !skipped;
   byId("skipped").textContent = `Skipped: ${skipped}. A sentence or a tag takes that back.`;
   showTags(tags);
-  for (const button of document.querySelectorAll("#ratings .choice")) {
-    button.setAttribute("aria-pressed", button.dataset.value === rating);
+  for (const card of document.querySelectorAll("#cards .card")) {
+    const number = Number(card.dataset.number);
+    card.classList.toggle("current", number === marked);
+    for (const button of card.querySelectorAll(".choice")) {
+      button.setAttribute("aria-pressed", button.dataset.value === states[number].rating);
+    }
   }
   for (const button of document.querySelectorAll("#sentences .suggestion")) {
     button.setAttribute("aria-pressed", button.dataset.text === caption);
@@ -81,7 +110,7 @@ function showState() {
   for (const button of document.querySelectorAll("#suggested-tags .suggestion")) {
     button.setAttribute("aria-pressed", tags.includes(button.dataset.text));
   }
-  byId("progress").value = steps.filter(isDone).length;
+  byId("progress").value = states.filter(isDescribed).length + (RATINGS.length && states.filter((one) => one.rating).length);
   byId("described").textContent = `${states.filter(isDescribed).length} of ${items.length} done`;
   byId("save").classList.toggle("due", unsaved);
 }
@@ -126,6 +155,9 @@ function onKey(event) {
   const isTag = event.target.id === "new-tag";
   if (isRating() && digit && !command && !event.altKey && !event.shiftKey) {
     if (digit <= RATINGS.length) rate(RATINGS[digit - 1]);
+    scrollToMark();
+  } else if (isRating() && /^Arrow/.test(event.key) && !command && !event.altKey) {
+    moveMark(["ArrowDown", language.direction === "rtl" ? "ArrowLeft" : "ArrowRight"].includes(event.key) ? 1 : -1);
   } else if (isRating() && event.key === "Enter" && !command && !onButton) {
     goOn();
   } else if (event.altKey && digit && !command && !isRating()) {
@@ -191,23 +223,27 @@ window.addEventListener("storage", (event) => {
   const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;
   if (number < 0) return;
   states[number] = checked(readKept(event.key));
-  if (number === steps[place].number) show();
+  if (number === marked && !isRating()) show();
   else showState();
 });
 
 byId("annotating").dir = language.direction;
-for (const [id, { code, direction }] of [["sentence", language], ["new-tag", language], ["rated", data.rated_language]]) {
+for (const [id, { code, direction }] of [["sentence", language], ["new-tag", language]]) {
   Object.assign(byId(id), { lang: code, dir: direction });
 }
 for (const [id, most] of [["sentence", limits.sentence], ["new-tag", limits.tag], ["reason", limits.reason]]) {
   byId(id).maxLength = most;
 }
 byId("annotator").readOnly = Boolean(data.annotator);
-byId("ratings").append(...RATINGS.map(choice));
+for (const [value, meaning] of Object.entries(procedure.ratings)) {
+  const level = create("div", "", { dir: "auto" });
+  level.append(create("dt", value), create("dd", meaning));
+  byId("levels").append(level);
+}
 for (const [name, is] of [["ratings", RATINGS.length], ["tags", procedure.tags], ["suggestions", procedure.suggestions]]) {
   document.body.classList.toggle(`no-${name}`, !is);
 }
-byId("progress").max = steps.length;
+byId("progress").max = items.length * (RATINGS.length ? 2 : 1);
 byId("extent").textContent = [`${items.length} picture${items.length === 1 ? "" : "s"}`,
   ...(RATINGS.length && procedure.batch ? [`in batches of ${procedure.batch}`] : []), language.name].join(", ");
 showTexts();

@@ -16,7 +16,7 @@ from typing import Any
 
 from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.human.rating_protocols import RatingProtocol
+from xmcap.human.rating_protocols import SHORTER, RatingProtocol
 from xmcap.pages.report import elements
 from xmcap.reading import ids, matching
 from xmcap.reading.tag_files import Scores
@@ -24,14 +24,23 @@ from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.residual import residual
 from xmcap.scoring.residue.forms import FORMS
+from xmcap.scoring.tokenizers import sentence
 from xmcap.terminal import shown
 
 Texts = Mapping[str, Mapping[str, str | Sequence[str]]]
 """Image key -> language code -> the caption, or the tags, of a system."""
 
-INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
-  elements.resource("rating_instructions.json", "xmcap.human")
-)
+
+def _instructions() -> dict[str, dict[str, list[Any]]]:
+  of_languages = json.loads(elements.resource("rating_instructions.json", "xmcap.human"))
+  for texts in of_languages.values():
+    for name, (other, places) in SHORTER.items():
+      title, task, ((heading, question, meanings),) = texts[other]
+      texts[name] = [title, task, [[heading, question, [meanings[place] for place in places]]]]
+  return of_languages
+
+
+INSTRUCTIONS = _instructions()
 """Language code -> protocol -> translated title and task, and where there is more, for each criterion its heading,
 question ("": not translated) and the meanings of its choices."""
 
@@ -152,6 +161,8 @@ def draw_items(
   if protocol.shows == "pair" and len(systems) < 2:
     raise UsageError("a side-by-side page needs two or more systems: give --predictions=NAME=FILE for each")
   chosen = _in_languages(systems, languages)
+  if protocol.sentences:
+    chosen = _as_sentences(chosen)
   _check_same(chosen)
   keys = sorted(next(iter(chosen.values())), key=lambda key: _digest(seed, "image", key))[:limit]
   content = _digest(seed, rater, protocol.name, [[name, chosen[name]] for name in sorted(chosen)])
@@ -223,6 +234,18 @@ def _in_languages(
   if absent:
     raise UsageError(f"no prediction in {', '.join(absent)}: ask for other languages with --languages")
   return chosen
+
+
+def _as_sentences(systems: Mapping[str, Texts]) -> dict[str, dict[str, dict[str, str | Sequence[str]]]]:
+  def finish(language: str, text: str | Sequence[str]) -> str | Sequence[str]:
+    if not isinstance(text, str) or language not in sentence.LANGUAGES:
+      return text
+    return sentence.finish(language, [text])[0]
+
+  return {
+    name: {key: {code: finish(code, text) for code, text in of_key.items()} for key, of_key in texts.items()}
+    for name, texts in systems.items()
+  }
 
 
 def _check_same(systems: Mapping[str, Texts]) -> None:

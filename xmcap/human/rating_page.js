@@ -28,7 +28,7 @@ function fillProtocol() {
   };
   document.body.classList.add(...Object.keys(has).filter((name) => has[name]).map((name) => `has-${name}`));
   for (const list of document.querySelectorAll(".advice-list")) {
-    list.append(...protocol.advice.map((text) => create("li", text, { dir: "auto" })));
+    list.append(...protocol.advice.map((text) => create("li", text, { lang: data.wording, dir: "auto" })));
   }
   for (const list of document.querySelectorAll(".rules")) {
     for (const [heading, text] of protocol.rules) list.append(pairPart(heading, text));
@@ -39,8 +39,8 @@ function fillProtocol() {
   byId("last-penalty").textContent = Math.max(...criteria.filter(isPenalty).map((one) => keysOf(one)[1]));
 }
 
-function pairPart(heading, text) {
-  const part = create("div", "", { dir: "auto" });
+function pairPart(heading, text, lang = data.wording) {
+  const part = create("div", "", { lang, dir: "auto" });
   part.append(create("dt", heading), create("dd", text));
   return part;
 }
@@ -115,7 +115,7 @@ function chooseLanguage(code) {
       lang: meanings ? language : data.wording,
     };
   });
-  byId("rubric").replaceChildren(...texts.map(({ heading, question }) => pairPart(heading, question)));
+  byId("rubric").replaceChildren(...texts.map(({ heading, question, lang }) => pairPart(heading, question, lang)));
   byId("extent").textContent = `${screens.length} item${screens.length === 1 ? "" : "s"}, ` +
     (language ? data.languages[language].name : Object.values(data.languages).map(({ name }) => name).join(", "));
   byId("language").value = language;

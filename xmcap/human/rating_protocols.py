@@ -1,10 +1,11 @@
 """What a rating page shows and asks: one rubric a protocol, as data; those that come with xmcap, and a user's own file.
 
-`sxs` is the side-by-side comparison of section 3.3 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022). `thumb` is
-THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), section 2.2: precision and
-recall from 1 to 5, penalties, and its additional rules. `coco_cn_captions` and `coco_cn_tags` are the user studies of
-Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Tables 5, 6 and 9. The wording is
-this project's; the scales and rules are the papers'.
+`sxs` is the side-by-side comparison of section 3.3 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), in seven
+points, `sxs5` that of section 3.4 of its draft, in five; `xm3600_quality` has the levels and rules of its Appendix B.
+`thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), section 2.2 and
+Table 6. `coco_cn_captions` and `coco_cn_tags` are the user studies of Li et al., "COCO-CN for Cross-Lingual Image
+Tagging, Captioning and Retrieval" (2019), Tables 5, 6 and 9. Words and examples are this project's; scales and rules
+are the papers', and what these leave open, such as the meaning of a 2, is left open.
 
 A user's rubric is a JSON file, one object with the fields of `RatingProtocol`, such as
 
@@ -65,6 +66,7 @@ class RatingProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shows: `pair`: two captions side by side; `captions`, `tags`: all of a picture together.
     captions: the headings of what is shown: two for `pair`, else one.
     total: name of a criterion -> its weight in the total that the page shows; {}: it shows none.
+    sentences: whether English captions are shown as sentences (`scoring.tokenizers.sentence`).
   """
 
   name: str
@@ -76,6 +78,7 @@ class RatingProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   rules: tuple[tuple[str, str], ...] = ()
   captions: tuple[str, ...] = ("Caption",)
   total: dict[str, float] = {}
+  sentences: bool = False
 
   @property
   def names(self) -> tuple[str, ...]:
@@ -154,13 +157,20 @@ def get(name: str) -> RatingProtocol:
   return protocol
 
 
-def _own() -> dict[str, RatingProtocol]:
-  text = elements.resource("rating_protocols.json", "xmcap.human")
-  return {
-    name: parse({"name": name, **content}, "rating_protocols.json")
-    for name, content in json.loads(text).items()
-  }
+def _own() -> tuple[dict[str, RatingProtocol], dict[str, tuple[str, list[int]]]]:
+  contents = json.loads(elements.resource("rating_protocols.json", "xmcap.human"))
+  shorter = {}
+  for name, content in contents.items():
+    if "like" in content:
+      other = contents[content["like"]]
+      (criterion,) = other["criteria"]
+      places = [place for place, (value, _) in enumerate(criterion["choices"]) if value in content["values"]]
+      shorter[name] = content["like"], places
+      choices = [criterion["choices"][place] for place in places]
+      contents[name] = {**other, "criteria": [{**criterion, "choices": choices}]}
+  file = "rating_protocols.json"
+  return {name: parse({"name": name, **content}, file) for name, content in contents.items()}, shorter
 
 
-PROTOCOLS: dict[str, RatingProtocol] = _own()
-"""Name -> protocol."""
+PROTOCOLS, SHORTER = _own()
+"""Name -> protocol; and of one that has some choices of another's only criterion, name -> the other, their places."""

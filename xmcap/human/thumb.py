@@ -226,9 +226,5 @@ def _notes(
       notes.append(f"more than {MOST_IN_PAIRS} annotators: there is no kappa for each pair of them")
     elif not has_agreement:
       notes.append("no two annotators rated the same caption: there is no agreement to measure")
-  removed = {metric.removed for metric in metrics} - {0}
-  if removed:
-    counts = " to ".join(f"{count:,}" for count in sorted({min(removed), max(removed)}))
-    notes.append(f"{counts} references that equal the human caption of their image are left out")
   notes += correlation.undefined_note(metric.correlations for metric in metrics)
   return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

@@ -19,7 +19,6 @@ from xmcap.human.thumb_ratings import ThumbRatings
 from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.statistics import correlation
-from xmcap.terminal import shown
 
 _TARGETS = ("P", "R", "total")
 
@@ -32,7 +31,6 @@ class MetricResult:
     signature: everything needed to get the same scores from the same captions.
     correlations: `without human`, `all systems` -> coefficient -> P, R, total -> value; only totals have intervals.
     captions: `without human`, `all systems` -> number of captions.
-    removed: number of references that were left out because they equal the human caption of their image.
   """
 
   name: str
@@ -40,7 +38,6 @@ class MetricResult:
   scores: dict[str, float]
   correlations: correlation.Cells
   captions: dict[str, int]
-  removed: int = 0
 
 
 def correlate(
@@ -49,7 +46,7 @@ def correlate(
   names: Sequence[str] = ("cider_d",),
   tokenizer: str = "default",
   human: str | None = None,
-  drop_identical_references: bool = False,
+  normalize: str = "",
   resamples: int = 1000,
   seed: int = 0,
   vectors: str | os.PathLike = "",
@@ -63,8 +60,7 @@ def correlate(
     references: image key -> references.
     names, tokenizer: metrics and tokeniser, as for `xmcap score`; a metric may name its own, as `sentence_bleu:13a`.
     human: name of the system with human captions; if given, correlations without it are added.
-    drop_identical_references: whether to score the human system without references that have the same words as its
-      caption, which are most likely that very caption.
+    normalize: how the words are normalised, as for `xmcap score`; metrics of embeddings take captions as they are.
     resamples, seed: settings of the intervals; 0 resamples for none.
     vectors: a folder of embeddings (see `scoring.vectors`), for the metrics that compare them; "": none.
   """
@@ -73,16 +69,13 @@ def correlate(
     raise UsageError(f"--human={human}: no ratings of this system; there are: {', '.join(ratings.systems)}")
   if human is not None and len(ratings.systems) == 1:
     raise UsageError(f"--human={human}: it is the only system; without it there is nothing to correlate")
-  if drop_identical_references and human is None:
-    raise UsageError("--drop_identical_references needs --human=NAME, the system with human captions")
   language = ratings.language or "en"
-  without_identical = human if drop_identical_references else None
   # People have rated the captions, so no language fidelity need stand beside the scores.
   embeddings = vectors_lib.read(tuple(words), vectors, health=False, zero=True)
   compared = {other for name in words for other in metrics.CAPTION_METRICS[name].compares}
-  splitters = {name: tokenizers.get(name, language) for name in dict.fromkeys(words.values())}
+  splitters = {name: tokenizers.get(name, language, normalize) for name in dict.fromkeys(words.values())}
   corpora = {
-    name: _corpora(ratings, references, splitter, without_identical, embeddings, compared)
+    name: _corpora(ratings, references, splitter, embeddings, compared)
     for name, splitter in splitters.items()
   }
   pools = {"all systems": list(range(len(ratings.systems)))}
@@ -92,24 +85,22 @@ def correlate(
   results = []
   for name, own in words.items():
     metric = metrics.CAPTION_METRICS[name]
-    of_systems, removed = corpora[own]
-    statistics = [metric.statistics(corpus) for corpus in of_systems]
+    statistics = [metric.statistics(corpus) for corpus in corpora[own]]
     count = np.float64(len(ratings.keys))
     scores = [float(metric.aggregate(values.sum(0), count)) for values in statistics]
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
-    dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
     of_vectors = f",{embeddings.card.signature}" if embeddings and metric.compares else ""
     signature = (
       f"{name}({metric.signature}{of_vectors}){frequencies}|tok:{own}({splitters[own].version})|lang:{language}"
-      f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}"
+      f"|images:{len(ratings.keys)}|xmcap:{__version__}"
     )
     correlations, captions = {}, {}
     for pool, rows in pools.items():
       correlations[pool] = _correlations(ratings, image_scores, rows, resamples, seed)
       captions[pool] = len(rows) * len(ratings.keys)
     scored = dict(zip(ratings.systems, scores, strict=True))
-    results.append(MetricResult(name, signature, scored, correlations, captions, removed))
+    results.append(MetricResult(name, signature, scored, correlations, captions))
   return results
 
 
@@ -151,44 +142,24 @@ def _corpora(
   ratings: ThumbRatings,
   references: Mapping[str, Sequence[str]],
   splitter: tokenizers.Tokenizer,
-  without_identical: str | None,
   vectors: vectors_lib.Vectors | None,
   compared: Collection[str],
-) -> tuple[list[metrics.Corpus], int]:
-  """Returns a corpus per system, and the number of references that were left out."""
+) -> list[metrics.Corpus]:
+  """Returns a corpus per system."""
   counts = [len(references[key]) for key in ratings.keys]
   words = iter(splitter.tokenize_references([text for key in ratings.keys for text in references[key]]))
   reference_words = [list(itertools.islice(words, count)) for count in counts]
   texts = [ratings.captions[system, key].text for system in ratings.systems for key in ratings.keys]
   words, captions = iter(splitter.tokenize(texts)), iter(texts)
-  corpora, removed = [], 0
-  for system in ratings.systems:
-    hypotheses = list(itertools.islice(words, len(ratings.keys)))
-    kept = [list(range(count)) for count in counts]  # the places of the references that are used
-    if system == without_identical:
-      kept = [
-        [place for place, reference in enumerate(rows) if reference != hypothesis]
-        for hypothesis, rows in zip(hypotheses, reference_words, strict=True)
-      ]
-      removed = sum(counts) - sum(map(len, kept))
-      emptied = [key for key, rows in zip(ratings.keys, kept, strict=True) if not rows]
-      if emptied:
-        raise UsageError(
-          f"--drop_identical_references: {len(emptied):,} images would be left without references (the first is "
-          f"'{shown(emptied[0])}'); score without this option"
-        )
-    corpus = metrics.Corpus(
-      hypotheses,
-      [[rows[place] for place in places] for rows, places in zip(reference_words, kept, strict=True)],
-    )
+  corpora = []
+  for _ in ratings.systems:
+    corpus = metrics.Corpus(list(itertools.islice(words, len(ratings.keys))), reference_words)
     if vectors is not None:
       own = list(itertools.islice(captions, len(ratings.keys)))
-      others = [
-        [references[key][place] for place in places] for key, places in zip(ratings.keys, kept, strict=True)
-      ]
+      others = [references[key] for key in ratings.keys]
       corpus.cosines = vectors.cosines(ratings.language or "en", ratings.keys, own, others, compared)
     corpora.append(corpus)
-  return corpora, removed
+  return corpora
 
 
 def _correlations(

@@ -59,11 +59,16 @@ class RecomputedNumber:
 
 @dataclasses.dataclass(frozen=True)
 class RecomputedTable:
-  """All numbers of a paper that can be computed, and a line for each file that is absent and each table left out."""
+  """All numbers of a paper that can be computed, and a line for each file that is absent and each table left out.
+
+  Attributes:
+    note: what of the files readers must know, in one line.
+  """
 
   paper: str
   rows: tuple[RecomputedNumber, ...]
   absent: tuple[str, ...] = ()
+  note: str = ""
 
   @property
   def deviations(self) -> tuple[RecomputedNumber, ...]:
@@ -72,8 +77,7 @@ class RecomputedTable:
 
   def terminal(self) -> str:
     """Returns a table with a line per table of the paper, then each deviation, as text for a terminal."""
-    absent = (f"absent: {line}\n" for line in self.absent)
-    return "".join([f"{self.paper}\n", self._counts().text(), *map(_line, self.deviations), *absent])
+    return "".join([f"{self.paper}\n", self._counts().text(), *self._lines()])
 
   def write(self, out: str | os.PathLike) -> None:
     """Writes `published.csv`, with a row per cell, and `published.md` into a folder, which is made if necessary."""
@@ -82,10 +86,13 @@ class RecomputedTable:
       [self.paper, row.table, row.what, row.printed, row.computed, row.deviation, row.equal, row.why]
       for row in self.rows
     ]
-    lines = [*map(_line, self.deviations), *(f"absent: {line}\n" for line in self.absent)]
-    notes = "".join(f"- {markdown.text(line)}\n" for line in lines)
+    notes = "".join(f"- {markdown.text(line)}\n" for line in self._lines())
     text = "\n".join(filter(None, [f"### {self.paper}\n", self._counts().markdown(), notes]))
     files.write_forms(out, "published", csv=spreadsheet.table(headings, rows), md=text)
+
+  def _lines(self) -> list[str]:
+    note = [f"note: {self.note}\n"] if self.note else []
+    return [*note, *map(_line, self.deviations), *(f"absent: {line}\n" for line in self.absent)]
 
   def _counts(self) -> grid.Grid:
     tables = dict.fromkeys(row.table for row in self.rows)

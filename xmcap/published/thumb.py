@@ -1,14 +1,19 @@
 """Recomputes the tables of the THumB paper from the ratings and references that its authors released.
 
 Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Tables 2, 3 and 4, stored as
-printed in this folder, and its Appendix A.2: sentence BLEU of sacreBLEU, ROUGE-L of rouge-score, CIDEr of the COCO
-evaluation. The files are `mscoco/mscoco_THumB-1.0.jsonl` and `mscoco/mscoco_references.json` of jungokasai/THumB.
-SPICE, and the metrics that need a model, are not recomputed.
+printed in `xmcap/papers`, the ratings of the examples of Tables 1, 5 and 7, and its Appendix A.2: sentence BLEU of
+sacreBLEU, ROUGE-L of rouge-score, CIDEr of the COCO evaluation. The files are `mscoco/mscoco_THumB-1.0.jsonl` and
+`mscoco/mscoco_references.json` of jungokasai/THumB. SPICE, and the metrics that need a model, are not recomputed.
+
+The paper's scores are of the first release (commit 95195a2, 2021), in which 50 human captions stand beside the picture
+before theirs and the 51st in their row is another caption of its own; commit 35e97e1 (2022) changed these captions, and
+no rating.
 """
 
+import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from xmcap import papers
 from xmcap.errors import UsageError
@@ -31,19 +36,27 @@ _MEASURES = {
 # (Table, cell or its last part) -> why it deviates.
 _REASONS = {
   ("Table 2", "Human, Con"): "the data and the paper's text, two captions of 500, give 0.002",
-  ("Table 2", "Human, BLEU"): "not explained",
-  ("Table 2", "Human, ROUGE-L"): "not explained",
-  ("Table 2", "Human, CIDEr"): "not explained",
   ("Table 3", "worst"): "no rule that was tried gives the printed counts",
+  ("Table 7", "10, VinVL-base, P"): "the released rating is another",
+  ("Table 7", "10, VinVL-base, total"): "as the precision",
+}
+# Human captions that equal one of their references -> the release, and why its cells of human captions deviate.
+_MOVED = "50 human captions stand beside other pictures"
+_SCORED = f"the paper scored the first (95195a2), in which {_MOVED}"
+_RELEASES = {
+  1: (
+    f"the first release (95195a2), which the paper scored: {_MOVED}",
+    "",
+  ),
+  39: (f"the mended release (35e97e1); {_SCORED}", "human captions of the mended release"),
 }
 _POOLS = {"without human": "wo_human", "all systems": "w_human"}
 
 
 def recompute(results: str | os.PathLike, resamples: int = 1000) -> RecomputedTable:
-  """Recomputes every cell of Tables 2, 3 and 4 that needs no model and no SPICE.
+  """Recomputes every cell of Tables 2, 3 and 4 that needs no model and no SPICE, and reads those of the examples.
 
-  The human captions are scored without the references that are equal to them: with those, no cell of the paper's with
-  the human captions is reached. CIDEr needs Java, as its words are those of the COCO evaluation.
+  CIDEr needs Java, as its words are those of the COCO evaluation.
 
   Args:
     results: has the two files, or a folder `mscoco` with them, as the repository.
@@ -61,18 +74,46 @@ def recompute(results: str | os.PathLike, resamples: int = 1000) -> RecomputedTa
   ratings = thumb_ratings.read(folder / _RATINGS)
   references = thumb_ratings.read_references(folder / _REFERENCES, ratings.keys)
   scored = thumb_correlations.correlate(
-    ratings, references, tuple(_METRICS), human=_HUMAN, drop_identical_references=True, resamples=0
+    ratings, references, tuple(_METRICS), human=_HUMAN, normalize="sentence", resamples=0
   )
   by_name = {result.name: result for result in scored}
   metrics = {name: (by_name[name.partition(":")[0]], *of) for name, of in _METRICS.items()}
   findings = thumb.evaluate(ratings, resamples=resamples)
   systems = {system.name: system for system in findings.systems}
-  rows = (*_table_2(systems, metrics), *_table_3(systems), *_table_4(metrics))
+  rows = (*_table_2(systems, metrics), *_table_3(systems), *_table_4(metrics), *_examples(ratings))
   absent = (
     "Tables 2 and 4, SPICE (xmcap score --metrics=spice)",
     "Tables 2 and 4, metrics that need a model",
   )
-  return RecomputedTable("THumB", rows, absent)
+  note, reason = _release(ratings, references)
+  rows = [dataclasses.replace(row, reason=row.reason or reason) if _of_human(row) else row for row in rows]
+  return RecomputedTable("THumB", tuple(sorted(rows, key=lambda row: row.table)), absent, note)
+
+
+def _release(ratings: thumb_ratings.ThumbRatings, references: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+  """Returns which release the files are, in one line, and why their cells of human captions deviate."""
+  equal = sum(ratings.captions[_HUMAN, key].text in references[key] for key in ratings.keys)
+  other = f"neither release: of their human captions {', '.join(map(str, _RELEASES))} equal a reference, here {equal}"
+  return _RELEASES.get(equal, (f"{other}; {_SCORED}", "human captions of neither release"))
+
+
+def _of_human(row: RecomputedNumber) -> bool:
+  """Whether a cell is a score of the human captions, or a correlation with them; the ratings are of both releases."""
+  return row.what.endswith("all systems") or row.what in {
+    f"{_HUMAN}, {name}" for _, name, _ in _METRICS.values()
+  }
+
+
+def _examples(ratings: thumb_ratings.ThumbRatings) -> Iterator[RecomputedNumber]:
+  """The printed ratings of single captions, which are not rounded; Table 7 has no column of fluency."""
+  systems, keys = ({name: place for place, name in enumerate(of)} for of in (ratings.systems, ratings.keys))
+  for row in papers.read("thumb_examples"):
+    place = systems[row["model"]], keys[row["seg_id"]]
+    for measure, (column, sign) in _MEASURES.items():
+      if row.get(column):
+        label = f"{row['picture']}, {row['model']}, {measure}"
+        printed, computed = f"{float(row[column]):.1f}", sign * float(ratings.measures[measure][place])
+        yield _row(f"Table {row['table']}", label, printed, computed)
 
 
 def _table_2(systems: dict[str, thumb.RatedSystem], metrics: dict) -> Iterator[RecomputedNumber]:

@@ -62,8 +62,8 @@ def score(
     protocol: a name from `xmcap.scoring.protocols.names()`; None: xmcap's own, with which any other option goes.
     metrics: names from `xmcap.scoring.metrics.CAPTION_METRICS`, or a string as for `--metrics`; None: the protocol's.
     tokenizer: a name from `xmcap.scoring.tokenizers.TOKENIZERS`; None: the protocol's.
-    normalize: `orthography` unifies letters with two spellings (`tokenizers.orthography.RULES`); "": a note counts the
-      captions that it would change.
+    normalize: `orthography` unifies letters with two spellings (`tokenizers.orthography.RULES`); `sentence` makes
+      English sentences (`tokenizers.sentence`); "": a note counts the captions that `orthography` would change.
     document_frequencies: language code -> document frequencies for weighting n-grams (CIDEr only); None: those of the
       references.
     subset: a file of image keys, or `xm600:SEED`; "": all images.

@@ -3,13 +3,14 @@
 import functools
 
 from xmcap import languages, wording
-from xmcap.scoring.tokenizers import coco, orthography
+from xmcap.scoring.tokenizers import coco
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default, Morphemes
 from xmcap.scoring.tokenizers.english import Rouge, Wmt13a
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
+from xmcap.scoring.tokenizers.rewriting import REWRITINGS, Rewritten
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
 from xmcap.scoring.tokenizers.split import Raw, SplitTokenizer
 from xmcap.scoring.tokenizers.whitespace import Whitespace
@@ -37,15 +38,15 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
 def get(name: str, language: str, normalize: str = "") -> Tokenizer:
   """Returns the named tokeniser for a language, cached because segmenters are slow to load.
 
-  With `normalize="orthography"` its texts are unified first (`orthography.unify`).
+  `normalize` names rules of `REWRITINGS` that its texts are rewritten by first; "": none.
 
   Raises:
     UsageError: the tokeniser, language or normalisation is unknown, or the tokeniser does not support the language.
   """
-  if normalize not in orthography.NORMALIZATIONS:
-    raise wording.unknown_name("normalisation", normalize, ("orthography",))
+  if normalize and normalize not in REWRITINGS:
+    raise wording.unknown_name("normalisation", normalize, REWRITINGS)
   if normalize:
-    return orthography.Unified(get(name, language))
+    return Rewritten(get(name, language), normalize)
   if name not in TOKENIZERS:
     raise wording.unknown_name("tokeniser", name, TOKENIZERS)
   return TOKENIZERS[name](languages.get(language).code)

@@ -6,12 +6,10 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from xmcap.scoring.tokenizers import base, composition
+from xmcap.scoring.tokenizers import composition
 
 VERSION = "orthography-1"
 """Version of the rules, for signatures; raise it with each change of a rule."""
-
-NORMALIZATIONS = ("", "orthography")
 
 _END = "\0"
 
@@ -248,38 +246,3 @@ def _steps(language: str) -> list[tuple[re.Pattern[str], dict[str, str]]]:
     around = r"(?:{})(?<=[^\W\d_].)(?=[^\W\d_])" if inside else "{}"
     steps.append((re.compile(around.format(spellings)), pairs))
   return steps
-
-
-class Unified(base.Tokenizer):
-  """A tokeniser whose texts are unified before it splits them."""
-
-  def __init__(self, tokenizer: base.Tokenizer):
-    super().__init__(tokenizer.language)
-    self._tokenizer = tokenizer
-    self.name = tokenizer.name
-    self.normalization = f"{VERSION},{tokenizer.normalization}"
-    self.needs_tokenized = tokenizer.needs_tokenized
-    self.in_order = tokenizer.in_order
-
-  @property
-  def version(self) -> str:
-    """With the version of the rules, as files of document frequencies are for these words only."""
-    return f"{self._tokenizer.version}+{VERSION}"
-
-  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    return self._tokenizer.tokenize(unify(self.language, texts))
-
-  def words(self, texts: Sequence[str]):
-    return self._tokenizer.words(unify(self.language, texts))
-
-  def tokenize_references(
-    self, texts: Sequence[str], tokenized: Sequence[str] | None = None
-  ) -> list[list[str]]:
-    of_release = None if tokenized is None else unify(self.language, tokenized)
-    return self._tokenizer.tokenize_references(unify(self.language, texts), of_release)
-
-  def together(
-    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-  ) -> tuple[list[list[str]], list[list[list[str]]]]:
-    unified = [unify(self.language, texts) for texts in references]
-    return self._tokenizer.together(unify(self.language, hypotheses), unified)
