@@ -6,7 +6,13 @@ import optax
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.schedule import ConstantThenRsqrt, StepDecay, WarmupCosine, WarmupStableDecay, WarmupThenHalving
+from xmcap.training.schedule import (
+  ConstantThenRsqrt,
+  StepDecay,
+  WarmupCosine,
+  WarmupStableDecay,
+  WarmupThenHalving,
+)
 
 GOLDENS = json.loads((pathlib.Path(__file__).parent / "goldens/schedules.json").read_text())
 """The rates of transformers' schedules at the steps 0 to 20 of 20; `.ci/goldens.py` says how they are made."""

@@ -151,7 +151,7 @@ class LstmDecoder(nn.Module):
     x = self.dropout(jnp.concatenate([encoded, embedded.astype(encoded.dtype)], axis=1), deterministic)
     read = jnp.broadcast_to(jnp.arange(length) > 0, embedded.shape[:2])
     present = jnp.concatenate([encoded_mask, read], axis=1)
-    _, outputs = self.lstm(x, present, self._zeros(len(x)))
+    _, outputs = self.lstm(x, present, self._zeros(x.shape[0]))
     return self.dropout(outputs[:, first:], deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
@@ -163,8 +163,12 @@ class LstmDecoder(nn.Module):
   ) -> tuple[Nothing, State]:
     """The state after image and LangId, for each beam of a search."""
     del max_length
-    last, _ = self.lstm(encoded, encoded_mask, self._zeros(len(encoded)))
-    return Nothing(), jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0)[:, None, None], last)
+    last, _ = self.lstm(encoded, encoded_mask, self._zeros(encoded.shape[0]))
+
+    def of_beams(x: jax.Array) -> jax.Array:
+      return jnp.broadcast_to(x[:, None], (x.shape[0], beams, x.shape[1])).reshape(-1, 1, 1, x.shape[1])
+
+    return Nothing(), jax.tree.map(of_beams, last)
 
   def step(
     self, embedded: jax.Array, position: jax.Array, cross: Nothing, cache: State
@@ -176,6 +180,6 @@ class LstmDecoder(nn.Module):
     last, outputs = self.lstm(x, jnp.broadcast_to(position > 0, x.shape[:2]), before)
     return outputs.reshape(embedded.shape), jax.tree.map(lambda x: x[:, None, None], last)
 
-  def _zeros(self, rows: int) -> State:
+  def _zeros(self, rows: Any) -> State:
     zeros = jnp.zeros((rows, self.config.emb_dim), jnp.float32)
     return State(zeros, zeros)
