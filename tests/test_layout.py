@@ -69,7 +69,7 @@ BUDGETS = {
   "models": 2_840,
   "data": 6_360,
   "pages": 1_980,
-  "human": 4_520,
+  "human": 4_550,
   "ranked": 1_900,
   "training": 6_570,
   "evaluation": 3_350,
@@ -83,7 +83,7 @@ BUDGETS = {
   "serving": 1_840,
   "export": 480,
   "t5x": 430,
-  "commands": 5_250,
+  "commands": 5_270,
   "cli": 190,
   "launch": 1_810,
 }
