@@ -70,13 +70,14 @@ def quantities(images: Iterable[Annotated]) -> dict[str, str]:
     machine |= {word for sentence in translated for word, _ in sentence}
     if translated:
       _add_novel(novel, human, translated)
-  found = {
-    "distinct tags outside the vocabulary": f"{len(tags - parts.keys()):,}",
-    "vocabulary of the machine": f"{len(machine):,}",
-    "sentences with words outside jieba's dictionary": f"{unknown:,}",
-  }
+  found = {}
+  if tags:
+    found["distinct tags outside the vocabulary"] = f"{len(tags - parts.keys()):,}"
+  if machine:
+    found["vocabulary of the machine"] = f"{len(machine):,}"
   if characters:
     found["characters of a sentence, mean"] = f"{statistics.fmean(characters):.1f}"
+    found["sentences with words outside jieba's dictionary"] = f"{unknown:,}"
   begins = collections.Counter(counts.most_common(1)[0][0] for counts in parts.values())
   if parts:
     found |= {f"{kind} of the vocabulary": f"{begins[part] / len(parts):.1%}" for kind, part in KINDS.items()}

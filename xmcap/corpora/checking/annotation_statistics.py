@@ -119,8 +119,9 @@ def tables(directory: str | os.PathLike) -> list[str]:
       numbers["labels", "train"] = 0
   names = ("coco_cn.json", "coco_cn_text.json")
   if any(addresses.is_file(addresses.join(directory, name)) for name in names):
-    shown.append(annotation_keywords.table(images))
-    shown.append(_compared(numbers, "1805") if len(of_split) > 1 else _compared(numbers, "icap2020"))
+    whole = len(of_split) > 1
+    shown += [annotation_keywords.table(images)] if whole else []
+    shown.append(_compared(numbers, "1805" if whole else "icap2020"))
   return shown
 
 
