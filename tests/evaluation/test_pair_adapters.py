@@ -83,9 +83,10 @@ def test_an_empty_caption_is_embedded_and_counted(bases, tmp_path):
   assert len(found) == 3 and np.linalg.norm(found[1]) == pytest.approx(1, abs=1e-3)
 
 
-def train(base, teacher, pairs, out, *more):
-  settings = dict(BASE=base, TEACHER=teacher, PAIRS=pairs, LANGUAGE="sw", MODEL_DIR=out, BATCH_SIZE=8, TOTAL_STEPS=60,
-                  WARMUP_STEPS=10, COOLDOWN_STEPS=50, ADAPTER_DIM=4)  # fmt: skip
+def train(base, teacher, pairs, out, *more, steps=60):
+  settings = dict(BASE=base, TEACHER=teacher, PAIRS=pairs, LANGUAGE="sw", MODEL_DIR=out, BATCH_SIZE=8,
+                  TOTAL_STEPS=steps, WARMUP_STEPS=steps // 6, COOLDOWN_STEPS=steps - steps // 6,
+                  ADAPTER_DIM=4)  # fmt: skip
   options = [
     f"--gin.{name}={value}" if isinstance(value, int) else f"--gin.{name}='{value}'"
     for name, value in settings.items()
@@ -116,6 +117,62 @@ def test_adapter_trained_from_pairs_lowers_the_distance(bases, teacher, pairs, t
     distance[name] = np.square(np.load(out / "captions/sw.npy") - english).sum(axis=1).mean()
   assert distance["adapted"] < 0.7 * distance["plain"]
   assert distance["adapted"] == pytest.approx(losses[-1], abs=0.1)
+
+
+def test_adapter_trained_by_simcse_needs_no_english(bases, tmp_path):
+  texts = files.release(tmp_path / "texts.jsonl", {f"k{n}": {"sw": [sw]} for n, (_, sw) in enumerate(PAIRS)})
+  options = (
+    "--gin.AdapterObjective.kind='simcse'",
+    "--gin.hooks.log_every=1",
+    "--gin.TextConfig.dropout_rate=0.1",
+  )
+  train(bases["openclip"], "", texts, tmp_path / "run", *options, steps=6).succeeded()
+  lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+  similarities = [line["train/similarity"] for line in lines if "train/similarity" in line]
+  assert len(similarities) == 6 and all(0.5 < similarity < 1 for similarity in similarities)
+
+
+def test_adapter_objective_mse_needs_english_embeddings(bases, pairs):
+  refuse_without_embeddings(
+    bases, stream(bases, "", pairs), "mse", "'mse' needs the embeddings of the English captions"
+  )
+
+
+def refuse_without_embeddings(bases, made_stream, kind, message):
+  model = model_json.read(bases["openclip"] / "model.json")
+  text = TextConfig(**{**model.parts["text"], "adapter": "bottleneck", "adapter_dim": 4})
+  made = AdapterObjective(model.config("vit"), text, model.config("dual"), kind)
+  batch = {name: value for name, value in made_stream.batch(0).items() if name != "key"}
+  params = jax.eval_shape(lambda: made.init(jax.random.key(0), batch)["params"])
+  with pytest.raises(UsageError, match=message):
+    jax.eval_shape(lambda params: made.loss(params, batch, jax.random.key(0), True), params)
+
+
+def test_lora_is_an_update_of_queries_and_values(bases):
+  """The tower with alpha 8 and rank 4 equals one whose kernels have 2 x A B added (Hu et al., 2022)."""
+  model = model_json.read(bases["mclip"] / "model.json")
+  plain = TextConfig(**{**model.parts["text"], "dtype": "float32"})
+  lora = TextConfig(
+    **{**model.parts["text"], "dtype": "float32", "adapter": "lora", "adapter_dim": 4, "adapter_alpha": 8}
+  )
+  tokens = np.random.default_rng(0).integers(4, 50, (3, 7))
+  params = stacking.flatten(weights.read_all(bases["mclip"])["text_tower"])
+  shapes = jax.eval_shape(lambda: TextTower(lora).init(jax.random.key(0), tokens)["params"])
+  fresh = {path: leaf for path, leaf in stacking.flatten(shapes).items() if "adapter" in path}
+  rng = np.random.default_rng(1)
+  drawn = {path: rng.normal(size=leaf.shape).astype(np.float32) * 0.1 for path, leaf in fresh.items()}
+  assert {path.split("/")[-2] for path in drawn} == {"query", "value"}
+  merged = dict(params)
+  for path, inner in drawn.items():
+    if path.endswith("adapter_in"):
+      kernel = path.replace("adapter_in", "kernel")
+      merged[kernel] = params[kernel] + 2 * inner @ drawn[path.replace("adapter_in", "adapter_out")]
+  outputs = [
+    TextTower(config).apply({"params": stacking.nested(held)}, tokens)
+    for config, held in ((plain, merged), (lora, params | drawn), (plain, params))
+  ]
+  np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-5)
+  assert np.abs(outputs[1] - outputs[2]).max() > 0.01
 
 
 def stream(bases, teacher, pairs, **changes):
@@ -157,13 +214,8 @@ def test_pair_stream_refuses_other_texts_and_unpaired_texts(bases, teacher, pair
 
 
 def test_adapter_objective_lit_needs_image_embeddings(bases, teacher, pairs):
-  model = model_json.read(bases["openclip"] / "model.json")
-  text = TextConfig(**{**model.parts["text"], "adapter": "bottleneck", "adapter_dim": 4})
-  made = AdapterObjective(model.config("vit"), text, model.config("dual"), "lit")
-  batch = {name: value for name, value in stream(bases, teacher, pairs).batch(0).items() if name != "key"}
-  params = jax.eval_shape(lambda: made.init(jax.random.key(0), batch)["params"])
-  with pytest.raises(UsageError, match="'lit' needs the embeddings of pictures"):
-    jax.eval_shape(lambda params: made.loss(params, batch, jax.random.key(0), True), params)
+  made_stream = stream(bases, teacher, pairs)
+  refuse_without_embeddings(bases, made_stream, "lit", "'lit' needs the embeddings of pictures")
 
 
 def test_adapter_layer_equals_adapterhub(bases):

@@ -3,6 +3,9 @@
 The files here are small ones of the same form. Expected values are the paper's printed ones (Geigle et al., ACL 2024).
 """
 
+import csv
+import math
+
 import numpy as np
 import pytest
 
@@ -18,6 +21,7 @@ from xmcap.ranked import openai_english, prompts, ranks, retrieval_sets, zero_sh
 from xmcap.scoring.statistics import means
 
 metrics = lazily.Module("sklearn.metrics")
+stats = lazily.Module("scipy.stats")
 
 OTHERS = ("ZH_YUE", "BE_X_OLD", "SIMPLE", "NN", "ALS", "ZH_CLASSICAL", "EML", "ROA_RUP", "SH", "NDS_NL")
 
@@ -227,3 +231,68 @@ def test_score_correlation_of_models_and_its_refusals(tmp_path):
   assert (tmp_path / "out/points.csv").read_text().splitlines()[1].startswith("zs,de,")
   xmcap(*run).refused("1 folders and --retrieval 0")
   xmcap(*run, f"--retrieval={tmp_path / 'zs'}").refused("its table has no t2i_r1")
+
+
+TOKENS = {"tl": 556, "af": 242, "de": 10297, "en": 55608, "om": 8}
+"""Millions of tokens of XLM-R in some languages, of which Babel-ImageNet spells Filipino tl."""
+
+
+def test_score_correlation_with_counts_of_languages(tmp_path):
+  counts = files.lines(
+    tmp_path / "counts.csv", "count,language", *(f"{n},{code}" for code, n in TOKENS.items())
+  )
+  run = ["score", "correlation", f"--counts={counts}", f"--out={tmp_path / 'out'}"]
+  model = "OpenCLIP XLMR-B B-32"
+  xmcap(*run, f"--baseline={model}").succeeded(
+    "top1 and log10 of the count", "classes and log10 of the count"
+  )
+  points = {
+    prefix: list(csv.reader((tmp_path / f"out/{prefix}points.csv").read_text().splitlines()))
+    for prefix in ("", "classes_")
+  }
+  assert [row[1] for row in points[""][1:]] == ["en", "af", "de", "om", "fil"]
+  printed = {row["lang"]: float(row[model]) for row in papers.read("babel_imagenet_tables8_9")}
+  assert points[""][5] == [model, "fil", str(printed["tl"] / 100), str(math.log10(556))]
+  assert {row[1]: float(row[2]) for row in points["classes_"][1:]} == {
+    "om": 18, "af": 303, "fil": 272, "de": 738, "en": 1000
+  }  # fmt: skip
+  of_classes, of_top1 = (
+    list(csv.reader((tmp_path / "out" / f"{prefix}correlation.csv").read_text().splitlines()))[2]
+    for prefix in ("classes_", "")
+  )
+  expected = [
+    stats.spearmanr(numbers, list(TOKENS.values()))[0]
+    for numbers in ([272, 303, 738, 1000, 18], [printed[code] for code in TOKENS])
+  ]
+  assert [float(of_classes[1]), float(of_top1[1])] == pytest.approx(expected)
+  assert of_classes[0] == "spearman" and of_classes[-1] == "5" and expected[0] == pytest.approx(0.9)
+  zero = embeddings.zero_shot(tmp_path / "z")
+  xmcap("score", "zero-shot", *zero, f"--out={tmp_path / 'zs'}").succeeded()
+  xmcap(*run, f"--zero_shot={tmp_path / 'zs'}").succeeded()
+  rows = (tmp_path / "out/classes_points.csv").read_text().splitlines()
+  assert rows[1:] == [f",de,8.0,{math.log10(10297)}", f",en,12.0,{math.log10(55608)}"]
+  xmcap("score", "correlation", "--paper=xtd", f"--out={tmp_path / 'out'}").succeeded()
+  assert sorted(path.name for path in (tmp_path / "out").glob("*.csv")) == ["correlation.csv", "points.csv"]
+
+
+@pytest.mark.parametrize(
+  "lines, more, said",
+  [
+    (["language,count", "de,5", "en,6"], [], "fewer than two languages with a count"),
+    (["language,count", "de,5", "DE,6"], ["--baseline=mSigLIP"], "line 3: 'DE' is repeated; give the sum"),
+    (["language,count", "qqq,5"], ["--baseline=mSigLIP"], "line 2: 'qqq' is no language"),
+    (["language,count", "de,0"], ["--baseline=mSigLIP"], "line 2: '0' is no count above 0"),
+    (["language,count", "de,5M"], ["--baseline=mSigLIP"], "'5M' is no count"),
+    (["language,tokens", "de,5"], ["--baseline=mSigLIP"], "line 1: the header must be language,count"),
+    (["language,count", "de,5", "en,6"], ["--baseline=CLIP"], "no model of the paper; there are AltCLIP"),
+    (["language,count", "de,5"], ["--paper=xtd"], "--paper is without --counts"),
+  ],
+)
+def test_score_correlation_refuses_other_counts(lines, more, said, tmp_path):
+  counts = files.lines(tmp_path / "counts.csv", *lines)
+  xmcap("score", "correlation", f"--counts={counts}", f"--out={tmp_path / 'out'}", *more).refused(said)
+
+
+def test_score_correlation_refuses_a_baseline_without_counts(tmp_path):
+  run = "score", "correlation", f"--out={tmp_path / 'out'}", "--paper=xtd"
+  xmcap(*run, "--baseline=mSigLIP").refused("--baseline is with --counts")

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 
 from xmcap import languages
 from xmcap.commands import base
@@ -76,12 +77,16 @@ def _add_labels(actions) -> None:
   command = base.add_command(
     actions, "labels", _labels, "make Babel-ImageNet's labels, from a table of senses or from the paper's own",
     "From senses it runs the paper's five steps, and prints how many classes of each language remain after each. "
-    "With --english, English gets the names and templates of the paper.",
+    "With --english, English gets the names and templates of the paper. With --translations, their languages get their "
+    "names of the same classes, and prompts.json beside --out their templates; the others are left out.",
   )  # fmt: skip
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
   base.text(command, "--senses", "FILE", senses)
   base.text(
-    command, "--wnids", "FILE", "with --senses: the classes in the order of their indices, one per line"
+    command,
+    "--wnids",
+    "FILE",
+    "with --senses or --check: the classes in the order of their indices, one per line",
   )
   base.text(
     command, "--labels", "FILE", "instead of --senses: labels, such as babel_imagenet-298.json", short="-r"
@@ -93,27 +98,40 @@ def _add_labels(actions) -> None:
   base.text(command, "--english", "FILE", english)
   prompts = "prompts by language; with --english, prompts.json beside --out has them with OpenAI's templates"
   base.text(command, "--prompts", "FILE", prompts)
+  translations = (
+    "clip_benchmark/datasets of LAION-AI/CLIP_benchmark, for existing translations of the same classes"
+  )
+  base.text(command, "--translations", "DIR", translations)
   out = "the labels, for `data build babel_imagenet` and `embed`"
   base.text(command, "--out", "FILE", out, endings=(".json",), required=True)
+  check = "also labels and English names as captions of pictures named by wnid, JSONL, for `human rate`"
+  base.text(command, "--check", "FILE", check, endings=(".jsonl",))
   base.number(command, "--least", "with --senses: drop languages with fewer classes", 10, least=2)
 
 
 def _labels(arguments) -> None:
-  if bool(arguments.senses) == bool(arguments.labels) or bool(arguments.senses) != bool(arguments.wnids):
-    raise UsageError("give --senses with --wnids, or --labels")
+  needs_wnids = bool(arguments.senses or arguments.check)
+  if bool(arguments.senses) == bool(arguments.labels) or needs_wnids != bool(arguments.wnids):
+    raise UsageError("give --senses with --wnids, or --labels; --check needs --wnids too")
   if arguments.prompts and not arguments.english:
     raise UsageError("--prompts get OpenAI's English templates: give --english too")
+  if arguments.translations:
+    base.refuse(arguments, ("senses", "english"), "makes other labels than --translations; leave it out")
   from xmcap.files import files
+  from xmcap.papers import babel_imagenet_languages
   from xmcap.ranked import openai_english, prompts
 
-  read = {
-    f"--{name}": getattr(arguments, name) for name in ("senses", "wnids", "labels", "english", "prompts")
-  }
+  inputs = ("senses", "wnids", "labels", "english", "prompts", "translations")
+  read = {f"--{name}": getattr(arguments, name) for name in inputs}
   out = pathlib.Path(arguments.out)
   beside = out.parent / "prompts.json"
-  outputs.keep_apart({"--out": [str(out), str(beside)] if arguments.prompts else str(out)}, read)
+  written = [str(out), *([str(beside)] if arguments.prompts or arguments.translations else [])]
+  outputs.keep_apart({"--out": written, "--check": arguments.check}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False), outputs.together(out, folder=False):
-    labels, said = _of_senses(arguments) if arguments.senses else _of_labels(arguments)
+    labels, said = _of_senses(arguments) if arguments.senses else _of_labels(arguments, beside)
+    is_whole = arguments.languages in (None, languages.EVERY) and not arguments.translations
+    if is_whole and (difference := babel_imagenet_languages.difference(labels)):
+      said += f"{difference}\n"
     if arguments.english:
       english = openai_english.read(arguments.english)
       labels["en"] = [list(range(len(english.names))), list(english.names)]
@@ -121,9 +139,21 @@ def _labels(arguments) -> None:
         templates = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
         files.write_text(beside, json.dumps(templates, ensure_ascii=False) + "\n")
         said += f"{beside}: prompts in {len(templates):,} languages\n"
+    if arguments.check:
+      said += _write_check(arguments, labels)
     layout = {language.upper(): classes for language, classes in labels.items()}
     files.write_text(out, json.dumps(layout, ensure_ascii=False) + "\n")
   print(f"{said}{out}: {len(labels):,} languages")
+
+
+def _write_check(arguments, labels: Mapping[str, list[list]]) -> str:
+  """Writes the labels of all languages but English as captions, beside the English names; returns the line about it."""
+  from xmcap.corpora.releases import babel_labels
+  from xmcap.files import files
+
+  captions = babel_labels.captions(labels, babel_labels.read_wnids(pathlib.Path(arguments.wnids)))
+  files.write_text(arguments.check, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in captions))
+  return f"{arguments.check}: {len(captions):,} labels to check\n"
 
 
 def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
@@ -140,14 +170,25 @@ def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   return labels, f"{summary}\n{left_out}"
 
 
-def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
-  """Returns the labels of a file in the languages asked for, by code."""
-  from xmcap.ranked import zero_shot
+def _of_labels(arguments, beside: pathlib.Path) -> tuple[dict[str, list[list]], str]:
+  """Returns the labels of a file in the languages asked for, by code, and the lines about them.
+
+  With --translations they are those of the same classes, whose templates are written to `beside`.
+  """
+  from xmcap.files import files
+  from xmcap.ranked import clip_benchmark, zero_shot
 
   labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
-  return {
-    language: [classes.indices.tolist(), list(classes.names)] for language, classes in labels.items()
-  }, ""
+  if not arguments.translations:
+    return {
+      language: [classes.indices.tolist(), list(classes.names)] for language, classes in labels.items()
+    }, ""
+  translations = clip_benchmark.read(arguments.translations)
+  made = clip_benchmark.of_classes(translations, labels)
+  templates = {language.upper(): translations[language].templates for language in made}
+  files.write_text(beside, json.dumps(templates, ensure_ascii=False) + "\n")
+  counts = ", ".join(f"{language} {len(indices):,}" for language, (indices, _) in made.items())
+  return made, f"classes with an existing translation: {counts}\n{beside}: their prompts\n"
 
 
 def _add_tags(actions) -> None:

@@ -16,8 +16,8 @@ _PAPERS = {
     "",
   ),
   "babel-imagenet": (
-    "Tables 2 and 8 to 12 and Figures 3 and 5 of Babel-ImageNet",
-    "Each cell that has a result file is recomputed.",
+    "Tables 2 to 4 and 6 to 12 and Figures 3 to 5 and 7 of Babel-ImageNet",
+    "Tables 3, 4, 6 and 7 and Figures 4 and 7 come from its other tables, the rest from result files, as far as given.",
     "the folder 'results' of the paper's repository, with babel-imagenet/ and retrieval/",
   ),
   "coco-cn": (

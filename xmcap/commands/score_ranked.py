@@ -24,7 +24,7 @@ def _add_zero_shot(actions) -> None:
   command = base.add_command(
     actions, "zero-shot", _zero_shot, "score embeddings of pictures against those of the names of classes: top-1",
     "As in Babel-ImageNet: in each language among the classes that have a name in it. Writes table.csv, .json, .md and "
-    ".tex, scores.npz, classes.csv and report.html.",
+    ".tex, scores.npz, classes.csv, report.html and, with --class_curve, class_curve.csv.",
   )  # fmt: skip
   labels = 'JSON of {"DE": [[index, ...], [label, ...]]}, as babel_imagenet.json'
   targets = "the class of each picture: an index a line, or .npy of integers"
@@ -39,6 +39,10 @@ def _add_zero_shot(actions) -> None:
   base.text(command, "--prompts", "TEXT", prompts, "label")
   base.number(command, "--fixed_classes", fixed, 100, most=100_000)
   base.number(command, "--fixed_draws", "how often these are drawn", 10, least=1, most=1_000)
+  curve = (
+    "also top-1 over these numbers of random classes, such as 50,100,200, in five draws each, and its line"
+  )
+  base.text(command, "--class_curve", "NUMBERS", curve, "")
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
   base.add_similarity(command)
@@ -100,8 +104,9 @@ def _add_tags(actions) -> None:
 def _add_correlation(actions) -> None:
   command = base.add_command(
     actions, "correlation", _correlation, "correlate zero-shot accuracy with retrieval over models and languages",
-    "Figure 3 of Babel-ImageNet: a point is a model and a language, text-to-image R@1 against top-1. Writes "
-    "points.csv, correlation.csv and correlation.md.",
+    "Figure 3 of Babel-ImageNet: a point is a model and a language, text-to-image R@1 against top-1. With --counts its "
+    "Figures 4 and 7: classes, and top-1, against counts of languages, such as pictures in training data. Writes "
+    "points.csv, correlation.csv and correlation.md, with --counts also classes_points.csv and classes_correlation.*.",
   )  # fmt: skip
   folder = "a folder of `score {}`; repeat it for each model"
   base.text(command, "--zero_shot", "DIR", folder.format("zero-shot"), [], action="append")
@@ -109,7 +114,12 @@ def _add_correlation(actions) -> None:
     command, "--retrieval", "DIR", folder.format("retrieval") + ", in the same order", [], action="append"
   )
   paper = "add the printed points of the paper's models: xm3600, xflickrco or xtd"
+  counts = "instead of --retrieval: CSV of language,count"
   base.text(command, "--paper", "NAME", paper, choices=("xm3600", "xflickrco", "xtd"))
+  base.text(command, "--counts", "FILE", counts)
+  base.text(
+    command, "--baseline", "NAME", "with --counts: add a model of the paper; repeat it", [], action="append"
+  )
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
   base.add_raw(command)
   base.number(command, "--bootstrap", "resamples of the points for 95%% intervals", 0, most=100_000)
@@ -135,10 +145,12 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
 
 
 def _zero_shot(arguments) -> None:
-  from xmcap.ranked import zero_shot
+  from xmcap.ranked import class_curve, zero_shot
   from xmcap.reading import embedding_files
 
-  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  written = [*_SCORES, "classes.csv", "class_curve.csv"]
+  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), written)
+  sizes = class_curve.parse(arguments.class_curve) if arguments.class_curve else ()
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
@@ -152,6 +164,7 @@ def _zero_shot(arguments) -> None:
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
+      curve_sizes=sizes,
       keys=_keys(arguments),
       **_shared(arguments),
     )
@@ -218,13 +231,30 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
 
 
 def _correlation(arguments) -> None:
+  from xmcap.files import files
   from xmcap.ranked import tasks_correlation
 
+  if arguments.counts:
+    base.refuse(arguments, ("retrieval", "paper"), "is without --counts; leave it out")
+  else:
+    base.refuse(arguments, ("baseline",), "is with --counts; leave it out")
+  written = [f"{prefix}{name}" for prefix in ("", "classes_") for name in ("points.csv", "correlation.csv")]
+  _keep_apart(arguments, ("counts",), written)
   with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
-    points = tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")
-    coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
-    points.write(arguments.out, coefficients)
-  print(points.grid(coefficients).text(), end="")
+    if arguments.counts:
+      counts = tasks_correlation.read_counts(arguments.counts)
+      series = tasks_correlation.of_counts(arguments.zero_shot, arguments.baseline, counts)
+    else:
+      series = {"": tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")}
+    if not arguments.counts:
+      for name in (*written[2:], "classes_correlation.md"):  # of an earlier run
+        files.remove(os.path.join(arguments.out, name))
+    tables = []
+    for prefix, points in series.items():
+      coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
+      points.write(arguments.out, coefficients, prefix)
+      tables.append(points.grid(coefficients).text())
+  print("\n".join(tables), end="")
 
 
 def _beside(arguments, result, keys: Sequence[str] = ()):

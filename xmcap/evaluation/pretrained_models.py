@@ -20,7 +20,7 @@ from xmcap.files import addresses
 from xmcap.models import model_json, parts
 from xmcap.training.checkpoints import start
 
-_OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype", "adapter", "adapter_dim")
+_OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype", "adapter", "adapter_dim", "adapter_alpha")
 _IF_UNBOUND = ("image_size", "vocab_size")
 
 Locate = Callable[[str], str | None]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from xmcap.errors import UsageError
-from xmcap.models.layers import T5_ATTENTION_INIT, Dense, Dropout, Initializer, constrain
+from xmcap.models.layers import NO_LORA, T5_ATTENTION_INIT, Dense, Dropout, Initializer, Lora, constrain
 from xmcap.platforms import cuda_installed
 
 IMPLEMENTATIONS = ("auto", "plain", "cudnn")
@@ -83,7 +83,7 @@ class MultiHeadAttention(nn.Module):
     use_bias: whether the four projections have biases.
     dropout_rate: dropout of the attention weights, with one mask for all queries.
     dtype: dtype of the activations.
-    lora_rank: rank of the LoRA update of the query and value kernels; 0: none.
+    lora: the LoRA update of the query and value kernels.
     implementation: of the attention, one of `IMPLEMENTATIONS`.
   """
 
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
   dropout_rate: float = 0.0
   dtype: Any = jnp.float32
   kernel_init: Initializer = T5_ATTENTION_INIT
-  lora_rank: int = 0
+  lora: Lora = NO_LORA
   implementation: str = "plain"
 
   def setup(self):
@@ -103,13 +103,13 @@ class MultiHeadAttention(nn.Module):
       kernel = self.kernel_init(*args)
       return kernel if self.scaled else kernel / self.head_dim**0.5
 
-    def project(features, axes, init, lora_rank=0, heads=0):
-      return Dense(features, axes, self.use_bias, self.dtype, init, lora_rank=lora_rank, heads=heads)
+    def project(features, axes, init, lora=NO_LORA, heads=0):
+      return Dense(features, axes, self.use_bias, self.dtype, init, lora=lora, heads=heads)
 
     joined, heads = self.num_heads * self.head_dim, self.num_heads
-    self.query = project(joined, ("embed", "joined_kv"), query_init, self.lora_rank, heads)
-    self.key = project(joined, ("embed", "joined_kv"), self.kernel_init, 0, heads)
-    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init, self.lora_rank, heads)
+    self.query = project(joined, ("embed", "joined_kv"), query_init, self.lora, heads)
+    self.key = project(joined, ("embed", "joined_kv"), self.kernel_init, NO_LORA, heads)
+    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init, self.lora, heads)
     self.out = project(self.out_features, ("joined_kv", "embed"), self.kernel_init)
     self.dropout = Dropout(self.dropout_rate)
 

@@ -8,10 +8,12 @@ from flax import linen as nn
 from xmcap.models.attention import MultiHeadAttention
 from xmcap.models.layers import (
   ACTIVATIONS,
+  NO_LORA,
   VIT_KERNEL_INIT,
   Dense,
   Dropout,
   LayerNorm,
+  Lora,
   constrain,
   resolve_dtype,
 )  # fmt: skip
@@ -36,12 +38,12 @@ class Sizes(Protocol):
   def dtype(self) -> str: ...
 
 
-def attention(config: Sizes, implementation: str = "plain") -> MultiHeadAttention:
+def attention(config: Sizes, implementation: str = "plain", lora: Lora = NO_LORA) -> MultiHeadAttention:
   """Self-attention or pooling attention, with heads of width / num_heads."""
   return MultiHeadAttention(
     config.num_heads, config.width // config.num_heads, config.width, scaled=True, use_bias=True,
     dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), kernel_init=VIT_KERNEL_INIT,
-    implementation=implementation,
+    lora=lora, implementation=implementation,
   )  # fmt: skip
 
 

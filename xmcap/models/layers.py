@@ -9,7 +9,7 @@ Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -158,6 +158,21 @@ def _accurate_product_backward(factors: tuple[jax.Array, jax.Array], gradient: j
 accurate_product.defvjp(_accurate_product_forward, _accurate_product_backward)
 
 
+class Lora(NamedTuple):
+  """A low-rank update of a kernel (Hu et al., 2022): its rank, 0 for none, and its factor, alpha / rank."""
+
+  rank: int = 0
+  scale: float = 1.0
+
+  @classmethod
+  def of(cls, adapter: str, rank: int, alpha: float) -> Self:
+    """Returns the update of a tower whose adapter is `lora`, or none of any other; alpha 0 is that of factor 1."""
+    return cls(rank, alpha / rank if alpha else 1.0) if adapter == "lora" else cls()
+
+
+NO_LORA = Lora()
+
+
 class Dense(nn.Module):
   """A dense layer with a 2-D kernel over the last axis: [..., in] -> [..., features] or [..., heads, kv].
 
@@ -167,7 +182,7 @@ class Dense(nn.Module):
     use_bias: whether to add a bias.
     dtype: dtype of the computation; parameters are float32.
     accurate: whether the output is float32, as its products are accumulated (see `accurate_product`).
-    lora_rank: rank of the LoRA update `adapter_in` `adapter_out`, which starts at 0; 0: none.
+    lora: the LoRA update `adapter_in` `adapter_out`, which starts at 0.
     heads: number of heads into which the features are split; 0: none.
   """
 
@@ -178,7 +193,7 @@ class Dense(nn.Module):
   kernel_init: Initializer = T5_KERNEL_INIT
   bias_init: Initializer = nn.initializers.zeros
   accurate: bool = False
-  lora_rank: int = 0
+  lora: Lora = NO_LORA
   heads: int = 0
 
   @nn.compact
@@ -187,13 +202,13 @@ class Dense(nn.Module):
     kernel = parameter("kernel", self.kernel_init, shape, self.axes, self.dtype)
     product = accurate_product if self.accurate else jnp.dot
     outputs = product(inputs.astype(self.dtype), kernel)
-    if self.lora_rank:
-      sizes = ((shape[0], self.lora_rank), (self.lora_rank, shape[1]))
+    if self.lora.rank:
+      sizes = ((shape[0], self.lora.rank), (self.lora.rank, shape[1]))
       inner = parameter(
         "adapter_in", nn.initializers.normal(0.02), sizes[0], (self.axes[0], None), self.dtype
       )
       outer = parameter("adapter_out", nn.initializers.zeros, sizes[1], (None, self.axes[1]), self.dtype)
-      outputs += jnp.dot(jnp.dot(inputs.astype(self.dtype), inner), outer)
+      outputs += self.lora.scale * jnp.dot(jnp.dot(inputs.astype(self.dtype), inner), outer)
     split = (self.heads, self.features // self.heads) if self.heads else shape[1:]
     outputs = outputs.reshape(*outputs.shape[:-1], *split)
     if self.use_bias:

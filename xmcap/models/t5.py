@@ -22,8 +22,10 @@ from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.layers import (
   ACTIVATIONS,
+  NO_LORA,
   Dense,
   Dropout,
+  Lora,
   RMSNorm,
   check_dtype,
   constrain,
@@ -53,6 +55,7 @@ class T5Config:
     adapter: language adapter in each encoder layer: `none`; `bottleneck`, two small dense layers after the MLP
       (Pfeiffer et al., 2021); or `lora`, low-rank updates of queries and values (Hu et al., 2022).
     adapter_dim: width of the bottleneck, or the rank.
+    adapter_alpha: of `lora`: its update is times adapter_alpha / adapter_dim; 0: times 1.
     remat: what the backward pass recomputes instead of storing it: `no`, `dots` or `full` (see `stacking.REMAT`).
     scan: compile one layer for a whole stack (see `stacking`).
     dtype: dtype of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
@@ -76,6 +79,7 @@ class T5Config:
   gated: bool = True
   adapter: str = "none"
   adapter_dim: limits.Width = 48
+  adapter_alpha: limits.Alpha = 0.0
   remat: str = "no"
   scan: bool = False
   dtype: str = "auto"
@@ -139,10 +143,10 @@ class Mlp(nn.Module):
     return self.wo(self.dropout(x, deterministic))
 
 
-def _attention(config: T5Config, lora_rank: int = 0) -> MultiHeadAttention:
+def _attention(config: T5Config, lora: Lora = NO_LORA) -> MultiHeadAttention:
   return MultiHeadAttention(
     config.num_heads, config.head_dim, config.emb_dim,
-    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), lora_rank=lora_rank,
+    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), lora=lora,
   )  # fmt: skip
 
 
@@ -157,7 +161,8 @@ class EncoderLayer(nn.Module):
 
   def setup(self):
     self.pre_attention_layer_norm = _norm(self.config)
-    self.attention = _attention(self.config, self.config.adapter_dim if self.config.adapter == "lora" else 0)
+    config = self.config
+    self.attention = _attention(config, Lora.of(config.adapter, config.adapter_dim, config.adapter_alpha))
     if self.config.adapter == "bottleneck":
       self.adapter = blocks.Adapter(
         self.config.emb_dim, self.config.adapter_dim, resolve_dtype(self.config.dtype)

@@ -45,6 +45,16 @@ def cells(name: str) -> dict[tuple[str, str], float]:
   return numbers
 
 
+def rows(name: str) -> dict[tuple[str, str], dict[str, str]]:
+  """Returns a table whose columns are languages: (model, kind of the row) -> language code -> printed value, if any."""
+  return {
+    (_OTHER_NAMES.get(row["model"], row["model"]), row["row"]): {
+      language: value for language, value in row.items() if language not in ("model", "row") and value
+    }
+    for row in read(name)
+  }
+
+
 ROWS: tuple[str, ...] = ("centurio", "paligemma")
 """The protocols with scores in other papers, for `protocol_rows`."""
 

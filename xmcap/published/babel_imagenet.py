@@ -1,11 +1,11 @@
 """Recomputes the tables of the Babel-ImageNet paper from the result files that its authors released.
 
-Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, stored as printed in this folder. The result files
-are in `results/` of the paper's repository: `babel-imagenet/MODEL.json` and
-`retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
+Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, stored as printed in `xmcap.papers`. The result
+files are in `results/` of the paper's repository: `babel-imagenet/MODEL.json` and
+`retrieval/{xm3600,xflickrco,xtd}/MODEL.json`. The other tables need none (`babel_imagenet_printed.py`).
 
-Figure 5 shows what translated prompts gain over the bare labels. A figure prints no numbers, so that there is nothing
-to compare with. The third setting of the paper's Table 7, English templates around the labels, is in no result file.
+Figure 5 shows what prompts gain over the bare labels. A figure prints no numbers, so that there is nothing to compare
+with; of its two kinds of prompts, English templates around the labels are in no result file.
 """
 
 import os
@@ -19,6 +19,8 @@ import numpy as np
 from xmcap import languages, papers
 from xmcap.errors import UsageError
 from xmcap.papers import babel_imagenet_languages
+from xmcap.published import babel_imagenet_printed
+from xmcap.published.babel_imagenet_printed import OF_A_MEAN, Cells
 from xmcap.published.findings import RecomputedNumber, RecomputedTable
 from xmcap.reading import jsonl
 
@@ -43,12 +45,8 @@ _RETRIEVAL = {
   "Table 12, XTD": ("xtd", "babel_imagenet_table12_xtd_t2i_r1"),
 }
 _AVERAGE = "average"
-_OF_A_MEAN = 0.001  # what rounding of the averaged cells may move a mean
 _PRINTED_CORRELATIONS = {"xflickrco": "0.67", "xm3600": "0.75", "xtd": "0.66"}
 _NOT_CORRELATED = {"mi", "quz"}  # in XM3600 but not in Babel-ImageNet
-
-Cells = dict[tuple[str, str], float]
-"""(Model, language code) -> percent."""
 
 
 class _Accuracy(msgspec.Struct):
@@ -71,7 +69,7 @@ class _Recalls(msgspec.Struct):
 
 
 def recompute(results: str | os.PathLike) -> RecomputedTable:
-  """Recomputes Tables 2 and 8 to 12, the correlations of zero-shot accuracy with retrieval, and Figure 5.
+  """Recomputes Tables 2 to 4 and 6 to 12, the correlations of zero-shot accuracy with retrieval, Figures 4, 5 and 7.
 
   A cell of Tables 8 and 9 is the accuracy with translated prompts, or with the bare label if there are none. Table 2
   and the correlations are computed from printed cells, because not all models of the paper have result files. The
@@ -97,7 +95,11 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
       f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
       "folder 'results' of its repository"
     )
-  return RecomputedTable("Babel-ImageNet", (*rows, *correlations, *gains(results)), tuple(absent))
+  return RecomputedTable(
+    "Babel-ImageNet",
+    (*rows, *babel_imagenet_printed.recompute(printed), *correlations, *gains(results)),
+    tuple(absent),
+  )
 
 
 def gains(results: pathlib.Path) -> Iterator[RecomputedNumber]:
@@ -141,7 +143,7 @@ def _means_of_groups(printed: Cells) -> Iterator[RecomputedNumber]:
     for group, members in groups.items():
       mean = float(np.mean([printed[model, language] for language in members]))
       value = float(row[group.replace("-", "_")])
-      yield _row("Table 2, means of groups", model, group, value, mean, _OF_A_MEAN)
+      yield _row("Table 2, means of groups", model, group, value, mean, OF_A_MEAN)
     yield _row("Table 2, English", model, "en", float(row["en"]), printed[model, "en"])
 
 
@@ -153,7 +155,7 @@ def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Ite
   for (model, name), value in printed.items():
     if name == _AVERAGE and model in scores:
       mean = float(np.mean(scores[model]))
-      yield _row(f"{table}, averages", model, name, value, mean, _OF_A_MEAN)
+      yield _row(f"{table}, averages", model, name, value, mean, OF_A_MEAN)
 
 
 def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> RecomputedNumber:

@@ -11,6 +11,7 @@ from xmcap import languages, wording
 from xmcap.files import files
 from xmcap.pages.report import captions, elements, heat_map, notes, scores
 from xmcap.pages.report import pictures as pictures_lib
+from xmcap.ranked import class_curve
 from xmcap.ranked.zero_shot import ZeroShot
 from xmcap.scoring.statistics import means
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
@@ -25,6 +26,7 @@ _TITLES = {
   "candidates": "Retrieval",
   "tags": "Tags",
 }
+_CURVE = "class_curve.csv"
 _MAX_CLASSES = 60
 _MAX_EXAMPLES = 48
 _MAX_GUESSES = 6  # languages per example
@@ -44,6 +46,10 @@ def write_results(
   zero_shot = result if isinstance(result, ZeroShot) else None
   if zero_shot:
     files.write_text(pathlib.Path(out, "classes.csv"), zero_shot.classes_csv())
+    if zero_shot.curves:
+      files.write_text(pathlib.Path(out, _CURVE), class_curve.csv(zero_shot.curves))
+    else:
+      files.remove(pathlib.Path(out, _CURVE))  # of an earlier run
   title = table.title or next(title for count, title in _TITLES.items() if count in table.counts)
   images = int(max(row["images"] for row in table.rows.values()))
   counts = f"{wording.count(images, 'image')}, {wording.count(len(table.rows), 'language')}"
@@ -57,6 +63,7 @@ def write_results(
       "languages": scores.chart_section(table),
       "table": scores.table_section(table),
       "means": _means(table) if zero_shot else "",
+      "curve": _curve(zero_shot) if zero_shot and zero_shot.curves else "",
       "classes": _classes(zero_shot) if zero_shot else "",
       "pictures": _examples(zero_shot, images_dir) if zero_shot and images_dir else "",
       "reading": notes.reading(table, ()),
@@ -76,6 +83,16 @@ def _means(table: score_table.Table) -> str:
     for name, codes in means.mean_groups(table.rows).items()
   )
   return elements.section("means", "Languages of each mean", f'<dl class="entries">{items}</dl>')
+
+
+def _curve(result: ZeroShot) -> str:
+  """Returns top-1 over the number of classes."""
+  note = f"A dot is a draw of random classes; the line is the log-linear fit. {_CURVE} has every draw."
+  label = "Top-1 over the number of classes"
+  body = elements.tag(
+    "div", class_curve.svg(result.curves), class_="sheet scroll", tabindex=0, role="group", aria_label=label
+  )
+  return elements.section("curve", label, body, note)
 
 
 def _classes(result: ZeroShot) -> str:

@@ -1,51 +1,62 @@
-"""Correlation of zero-shot accuracy with retrieval over models and languages, as in Figure 3 of Babel-ImageNet.
+"""Correlation of zero-shot accuracy with retrieval, or with counts of languages, over models and languages.
 
-Geigle et al. (ACL 2024): a point is a model and a language, English included; text-to-image R@1 against
-top-1.
+Geigle et al., "Babel-ImageNet" (ACL 2024): Figure 3, where a point is a model and a language, English included, and
+text-to-image R@1 stands against top-1; Figures 4 and 7, where the number of classes and top-1 stand against the
+logarithm of how much text in the language a model was trained on.
 """
 
 import dataclasses
+import math
 import os
 import pathlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap import grid, spreadsheet
+from xmcap import grid, languages, spreadsheet
 from xmcap.errors import UsageError
 from xmcap.files import files
+from xmcap.papers import babel_imagenet_languages
 from xmcap.ranked import babel_baselines, retrieval_sets
+from xmcap.reading import tables
+from xmcap.reading.inputs import Input
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import correlation
+from xmcap.terminal import shown
 
+_COUNT = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?")
+_LOG = "log10 of the count"
 _METRICS = {"zero_shot": "top1", "retrieval": "t2i_r1"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-  """Scores of the same models in the same languages, each in [0, 1]: (model, language code, accuracy, recall)."""
+  """Two numbers of the same models in the same languages: (model, language code, x, y), under `headings`."""
 
   rows: tuple[tuple[str, str, float, float], ...]
+  headings: tuple[str, str] = ("top1", "t2i_r1")
 
   def coefficients(self, resamples: int = 0, seed: int = 0) -> dict[str, correlation.Correlation]:
     """Returns name -> coefficient over all points; with resamples, intervals over them."""
     values = np.array([row[2:] for row in self.rows])
     return correlation.correlate(values[:, 0], values[:, 1], None, resamples, seed)
 
-  def write(self, out: str | os.PathLike, cells: dict[str, correlation.Correlation]) -> None:
-    """Writes `points.csv`, with a row per point, and `correlation.csv` and `.md` into a folder."""
-    files.write_text(
-      pathlib.Path(out, "points.csv"), spreadsheet.table(["model", "language", "top1", "t2i_r1"], self.rows)
-    )
+  def write(
+    self, out: str | os.PathLike, cells: dict[str, correlation.Correlation], prefix: str = ""
+  ) -> None:
+    """Writes `points.csv`, with a row per point, and `correlation.csv` and `.md` into a folder, with a prefix."""
+    headings = ["model", "language", *self.headings]
+    files.write_text(pathlib.Path(out, f"{prefix}points.csv"), spreadsheet.table(headings, self.rows))
     table = self.grid(cells)
     rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in cells.items()]
     csv = spreadsheet.table(["coefficient", "value", "low", "high", "points"], rows)
-    files.write_forms(out, "correlation", csv=csv, md=table.markdown())
+    files.write_forms(out, f"{prefix}correlation", csv=csv, md=table.markdown())
 
   def grid(self, cells: dict[str, correlation.Correlation]) -> grid.Grid:
     """Returns the coefficients as a table."""
     return grid.Grid(
-      ("", "value", "points"),
+      (f"{self.headings[0]} and {self.headings[1]}", "value", "points"),
       tuple(
         (correlation.COEFFICIENTS[name], _shown(cell), f"{len(self.rows):,}") for name, cell in cells.items()
       ),
@@ -91,12 +102,83 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
   return Points(tuple(rows))
 
 
-def _scores(folder: str, kind: str) -> dict[str, float]:
+def of_counts(
+  zero_shot: Sequence[str], models: Sequence[str], counts: Mapping[str, float]
+) -> dict[str, Points]:
+  """Pairs top-1, and the numbers of classes, with the decimal logarithm of a count of each language.
+
+  Args:
+    zero_shot: folders of `xmcap score zero-shot`, one a model. Languages without a count are left out.
+    models: models of the paper, whose printed accuracies are added.
+    counts: language code -> a number above 0.
+
+  Returns:
+    Prefix of the files -> points: "" for top-1, `classes_` for the classes, of which each language has one point.
+
+  Raises:
+    UsageError: a folder has no such scores, there is no such model, or fewer than two points are left.
+  """
+  accuracies, classes = {}, {}
+  for folder in zero_shot:
+    accuracies[pathlib.Path(folder).resolve().name] = _scores(folder, "zero_shot")
+    classes |= _scores(folder, "zero_shot", "classes")
+  printed = babel_baselines.zero_shot()
+  for model in models:
+    if model not in printed:
+      raise UsageError(f"--baseline={model}: no model of the paper; there are {', '.join(printed)}")
+    accuracies[model] = printed[model]
+    classes |= {**babel_imagenet_languages.classes(), "en": 1000}
+  logarithms = {language: math.log10(count) for language, count in counts.items()}
+  rows = [
+    (model, language, top1, logarithms[language])
+    for model, of_model in accuracies.items()
+    for language, top1 in of_model.items()
+    if language in logarithms
+  ]
+  of_classes = [
+    ("", language, float(count), logarithms[language])
+    for language, count in classes.items()
+    if language in logarithms
+  ]
+  if len(of_classes) < 2:
+    raise UsageError(
+      "fewer than two languages with a count: give --zero_shot or --baseline, and their languages"
+    )
+  return {
+    "": Points(tuple(rows), ("top1", _LOG)),
+    "classes_": Points(tuple(of_classes), ("classes", _LOG)),
+  }
+
+
+def read_counts(path: str | os.PathLike) -> dict[str, float]:
+  """Reads CSV with the columns `language` and `count`; UsageError for an unknown or repeated language, or a count."""
+  counts: dict[str, float] = {}
+  with Input(path) as source:
+    for number, cells in tables.cells(source):
+      where = f"{path}, line {number}"
+      if number == 1:
+        if sorted(cells) != ["count", "language"]:
+          raise UsageError(f"{where}: the header must be language,count")
+        order = [cells.index("language"), cells.index("count")]
+        continue
+      name, text = (cells[place].strip() for place in order)
+      language = languages.of_wikipedia(name)
+      if language is None or language in counts:
+        kind = "is repeated; give the sum" if language else "is no language"
+        raise UsageError(f"{where}: '{shown(name)}' {kind}")
+      if not _COUNT.fullmatch(text) or not float(text) > 0:
+        raise UsageError(f"{where}: '{shown(text)}' is no count above 0")
+      counts[language] = float(text)
+  return counts
+
+
+def _scores(folder: str, kind: str, column: str = "") -> dict[str, float]:
+  """Returns language code -> the metric of a task, or another column of its table."""
   table = read_table(pathlib.Path(folder, "table.json"))
   metric = _METRICS[kind]
   if metric not in table.metrics:
     raise UsageError(f"--{kind}={folder}: its table has no {metric}; it has {', '.join(table.metrics)}")
-  return {language: row[metric] for language, row in table.rows.items()}
+  return {language: row[column or metric] for language, row in table.rows.items()}
 
 
 def _shown(cell: correlation.Correlation) -> str:

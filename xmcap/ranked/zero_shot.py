@@ -7,7 +7,7 @@ Representations" (ACL 2024). It needs no model: images and class names are given
 import dataclasses
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from xmcap.arguments import checked
 from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
 from xmcap.papers import babel_imagenet_languages
-from xmcap.ranked import openai_english, ranks, row_order
+from xmcap.ranked import class_curve, openai_english, ranks, row_order
 from xmcap.reading import embedding_files, embedding_rows, jsonl
 from xmcap.reading.embedding_rows import Embeddings
 from xmcap.reading.inputs import Input
@@ -64,11 +64,13 @@ class ZeroShot(System):
     keys: keys of all N images.
     predicted: language code -> int32 [N], index of the predicted class among the labels; -1 for an image whose class
       has no label in the language.
+    curves: language code -> top-1 over the number of classes, if it was asked for.
   """
 
   classes: dict[str, ClassScores]
   keys: tuple[str, ...]
   predicted: dict[str, np.ndarray]
+  curves: dict[str, class_curve.ClassCurve]
 
   def classes_csv(self) -> str:
     """Returns CSV with a row per language and class: index, name, images, top-1, most frequent wrong prediction."""
@@ -95,6 +97,7 @@ def score_zero_shot(
   prompts: str = "label",
   fixed_classes: int = 100,
   fixed_draws: int = 10,
+  curve_sizes: Sequence[int] = (),
   bootstrap: int = 0,
   seed: int = 0,
   keys: Sequence[str] | None = None,
@@ -111,6 +114,7 @@ def score_zero_shot(
     similarity: `cosine`, or `dot` for the plain product.
     prompts: description of the prompts, for the signature.
     fixed_classes, fixed_draws: number of classes of the fixed-size variant, and number of draws; 0 classes: without it.
+    curve_sizes: ascending numbers of classes for curves, of which a language has those up to its own; (): none.
     bootstrap: number of resamples of the images for 95% intervals.
     seed: seed of the draws and the resamples.
     keys: keys of the images; None: their indices.
@@ -122,7 +126,7 @@ def score_zero_shot(
   keys = [str(number) for number in range(len(images))] if keys is None else list(keys)
   _check(images, targets, keys, labels, texts)
   images = embedding_rows.prepared(images, similarity, "pictures")
-  statistics, classes, predicted, tied, doubts = {}, {}, {}, 0, []
+  statistics, classes, predicted, curves, tied, doubts = {}, {}, {}, {}, 0, []
   for language in languages_lib.ordered(labels):
     names, where = texts[language](), f"texts of {language}"
     embedding_files.check_width(where, names, "pictures", images)
@@ -145,7 +149,12 @@ def score_zero_shot(
     values = {"top1": ranked.hits(1)[:, None]}
     if fixed_classes:
       draws = _draws(language, len(names), fixed_classes, fixed_draws, seed)
-      values["top1_fixed"] = _fixed(of_language_rows, names, place, draws)
+      values["top1_fixed"] = np.zeros((len(chosen), 2))
+      for drawn, hits in _drawn_hits(of_language_rows, names, place, draws):
+        values["top1_fixed"][drawn] += np.stack([hits, np.ones(len(drawn))], axis=1)
+    sizes = tuple(size for size in curve_sizes if size <= len(names))
+    if len(sizes) > 1:
+      curves[language] = _curve(language, of_language_rows, names, place, sizes, seed)
     of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
     statistics[language] = Statistics.of(of_pictures, values, len(names))
     classes[language] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
@@ -178,9 +187,16 @@ def score_zero_shot(
     if doubts
     else []
   )
-  notes += [*_shared_names(labels), *ranks.ties_note(tied), *openai_english.note(english)]
+  if curve_sizes and not curves:
+    raise UsageError("--class_curve: no language has two of these numbers of classes; give smaller ones")
+  notes += [
+    *class_curve.notes(curves),
+    *_shared_names(labels),
+    *ranks.ties_note(tied),
+    *openai_english.note(english),
+  ]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
-  return ZeroShot(table, statistics, classes, tuple(keys), predicted)
+  return ZeroShot(table, statistics, classes, tuple(keys), predicted, curves)
 
 
 def read_labels(
@@ -289,18 +305,32 @@ def _draws(language: str, count: int, size: int, draws: int, seed: int) -> list[
   return [np.sort(rng.choice(count, size, replace=False)) for _ in range(draws)]
 
 
-def _fixed(
+def _drawn_hits(
   images: Embeddings, names: Embeddings, place: np.ndarray, draws: Sequence[np.ndarray]
-) -> np.ndarray:
-  totals = np.zeros((len(images), 2))
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """Yields for each draw of classes with images: the images of these classes, and whether each is a hit, both [n]."""
   for drawn in draws:
     chosen = np.flatnonzero(np.isin(place, drawn))
     if len(chosen):
       right = np.searchsorted(drawn, place[chosen])
       images_drawn = embedding_rows.taken(images, chosen)
       ranked = ranks.rank(images_drawn, names[drawn], right, np.ones(len(chosen), np.int64))
-      totals[chosen] += np.stack([ranked.hits(1), np.ones(len(chosen))], axis=1)
-  return totals
+      yield chosen, ranked.hits(1)
+
+
+def _curve(
+  language: str, images: Embeddings, names: Embeddings, place: np.ndarray, sizes: tuple[int, ...], seed: int
+) -> class_curve.ClassCurve:
+  top1 = np.full((len(sizes), class_curve.DRAWS), np.nan)
+  for row, size in zip(top1, sizes, strict=True):
+    draws = _draws(language, len(names), size, class_curve.DRAWS, seed)
+    hits = [float(of_draw.mean()) for _, of_draw in _drawn_hits(images, names, place, draws)]
+    if len(hits) < len(draws):
+      raise UsageError(
+        f"'{language}': {size} random classes have no picture; give pictures of every class, or larger numbers"
+      )
+    row[:] = hits  # one draw of all classes is that of each
+  return class_curve.ClassCurve(sizes, top1)
 
 
 def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.ndarray) -> ClassScores:

@@ -6,11 +6,13 @@ import tarfile
 
 import pytest
 
+from tests.make import files
 from tests.make.command import xmcap
 from tests.make.images import plain
 from xmcap.corpora.releases import babel_labels
 from xmcap.data import records
 from xmcap.errors import UsageError
+from xmcap.papers import babel_imagenet_languages
 
 WNIDS = ["n01440764", "n01443537", "n01484850"]
 
@@ -153,3 +155,85 @@ def test_malformed_babelnet_senses_are_refused(tmp_path, text, message):
   (tmp_path / "senses.tsv").write_text(text)
   with pytest.raises(UsageError, match=message):
     babel_labels.make(babel_labels.read_senses(tmp_path / "senses.tsv"), WNIDS)
+
+
+LABELS = {
+  "yue": ({"EN": 3, "DE": 3, "ZH_YUE": 3}, "there are only 1 (de); not among them: yue"),
+  "no, nn": ({"DE": 3, "NO": 3, "NN": 3}, "there are only 2 (no, de); not among them: nn"),
+  "none": ({"EN": 3, "ALS": 3}, "there is none; not among them: gsw"),
+}
+"""Name -> languages in BabelNet's spelling and their number of classes, and what `data labels` says of them."""
+
+
+@pytest.mark.parametrize(("counts", "said"), LABELS.values(), ids=LABELS)
+def test_babel_labels_command_says_which_languages_are_not_the_papers(counts, said, tmp_path):
+  layout = {name: [[*range(count)], [f"{name} {i}" for i in range(count)]] for name, count in counts.items()}
+  (tmp_path / "in.json").write_text(json.dumps(layout))
+  options = f"--labels={tmp_path / 'in.json'}", f"--out={tmp_path / 'labels.json'}"
+  result = xmcap("data", "labels", *options).succeeded()
+  assert result.out.splitlines()[0] == f"of the paper's 100 languages {said}"
+  assert (
+    "of the paper's" not in xmcap("data", "labels", *options, "--languages=en,de,gsw,no").err + result.err
+  )
+
+
+def test_babel_labels_of_the_first_repository_lack_eight_languages():
+  paper = babel_imagenet_languages.classes()
+  later = ["nah", "hak", "ce", "chr", "diq", "cv", "nv", "wuu"]
+  said = babel_imagenet_languages.difference({*paper, "en"} - set(later))
+  assert said == f"of the paper's 100 languages 8 are missing ({', '.join(later)})"
+  assert not babel_imagenet_languages.difference([*paper, "en"])
+
+
+def clip_benchmark(folder, **changes):
+  """Files as in clip_benchmark/datasets of LAION-AI/CLIP_benchmark, with another set beside; returns the folder."""
+  names = {
+    "cn": ["丁鲷", "金鱼", "大白鲨", "虎鲨"],
+    "it": ["una tinca", "un pesce rosso", "uno squalo", "un martello"],
+  }
+  templates = {"cn": ["{c}的照片。"], "it": ["una foto di {c}", "{c}"]}
+  for kind, of_kind in (("classnames", names), ("zeroshot_classification_templates", templates)):
+    for language, texts in of_kind.items():
+      content = {"imagenet1k": changes.get(f"{language}_{kind}", texts), "eurosat": {"0": "Wald"}}
+      files.json(folder / f"{language}_{kind}.json", content)
+  return folder
+
+
+def translated(tmp_path, folder, *more):
+  labels = files.json(
+    tmp_path / "labels.json",
+    {"ZH": [[0, 2], ["丁鱥", "白鲨"]], "DE": [[1, 2], ["Fisch", "Hai"]], "IT": [[1, 3], ["pesce", "squalo"]]},
+  )
+  options = f"--labels={labels}", f"--translations={folder}", f"--out={tmp_path / 'made/labels.json'}"
+  return xmcap("data", "labels", *options, *more)
+
+
+def test_babel_labels_of_existing_translations_are_of_the_same_classes(tmp_path):
+  folder = clip_benchmark(tmp_path / "datasets")
+  result = translated(tmp_path, folder).succeeded("classes with an existing translation: zh 2, it 2")
+  assert "of the paper's 100" not in result.out
+  assert json.loads((tmp_path / "made/labels.json").read_text()) == {
+    "ZH": [[0, 2], ["丁鲷", "大白鲨"]], "IT": [[1, 3], ["un pesce rosso", "un martello"]]
+  }  # fmt: skip
+  assert json.loads((tmp_path / "made/prompts.json").read_text())["ZH"] == ["{}的照片。"]
+  only = translated(tmp_path, folder, "--languages=it").succeeded()
+  assert "zh" not in only.out and list(json.loads((tmp_path / "made/labels.json").read_text())) == ["IT"]
+
+
+@pytest.mark.parametrize(
+  "changes, more, said",
+  [
+    ({"it_classnames": ["una tinca", "un pesce", "uno squalo"]}, [], "'it': class 3 has no name"),
+    ({"cn_classnames": ["丁鲷", "金鱼", " "]}, [], "'zh': class 2 has no name"),
+    ({"cn_classnames": {"0": "丁鲷"}}, [], "cn_classnames.json: not a file of CLIP_benchmark"),
+    ({"it_zeroshot_classification_templates": ["una foto di {}"]}, [], "must have {c} exactly once"),
+    ({}, ["--languages=de"], "no language has labels and one of the translations (zh, it)"),
+    ({}, ["--english=x.py"], "--english makes other labels than --translations"),
+  ],
+)  # fmt: skip
+def test_babel_labels_refuse_other_translations(changes, more, said, tmp_path):
+  translated(tmp_path, clip_benchmark(tmp_path / "datasets", **changes), *more).refused(said)
+
+
+def test_babel_labels_refuse_a_folder_without_translations(tmp_path):
+  translated(tmp_path, tmp_path).refused("has no file such as ar_classnames.json")

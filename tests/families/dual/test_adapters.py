@@ -97,7 +97,7 @@ def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_p
     taught(tiny, teacher).batch(0)
 
 
-@pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])
+@pytest.mark.parametrize("kind", ["mse", "contrastive", "lit", "lit_mse"])
 def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):
   t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4)
   made = AdapterObjective(VIT, t5, DUAL, kind)
@@ -109,15 +109,41 @@ def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):
   text = np.asarray(embed({"params": held}, batch["target_tokens"][:, 0]))
   kept = np.arange(8) != 5
   text, of_text, of_image = text[kept], batch["teacher_text"][kept], batch["teacher_image"][kept]
-  if kind == "mse":
-    wanted = ((text - of_text) ** 2).sum(axis=1).mean()
-  else:
+  wanted = ((text - of_text) ** 2).sum(axis=1).mean() if "mse" in kind else 0.0
+  if kind != "mse":
     logits = np.exp(held["logit_scale"]) * text @ (of_text if kind == "contrastive" else of_image).T
     rows, columns = (np.log(np.exp(logits).sum(axis=axis)) - np.diag(logits) for axis in (1, 0))
-    wanted = (rows.mean() + columns.mean()) / 2
+    wanted += (rows.mean() + columns.mean()) / 2
   np.testing.assert_allclose(loss, wanted, rtol=1e-5)
   np.testing.assert_allclose(metrics["similarity"], (text * of_text).sum(axis=1).mean(), rtol=1e-5)
   assert metrics["weight"] == 7
+
+
+def test_adapter_simcse_contrasts_two_passes_with_dropout(teacher, tiny):
+  """The loss of SimCSE's code (princeton-nlp/SimCSE, simcse/models.py), in torch: cosines / 0.05, cross-entropy."""
+  torch = pytest.importorskip("torch")
+  t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4, dropout_rate=0.1)
+  made = AdapterObjective(VIT, t5, DUAL, "simcse")
+  batch = {name: value for name, value in taught(tiny, teacher).batch(0).items() if name != "key"}
+  batch["target_weights"][5] = 0  # a caption that is not there
+  alone = {name: value for name, value in batch.items() if not name.startswith("teacher")}
+  params, rng = drawn_params.of(made.init, batch, seed=1), jax.random.key(4)
+  loss, metrics = jax.jit(made.loss, static_argnums=3)(params, alone, rng, False)
+  first, second = (
+    torch.tensor(np.asarray(made.module.apply(
+      {"params": params}, batch["target_tokens"][:, 0], False, method="embed_texts", rngs={"dropout": key}
+    ))[np.arange(8) != 5])
+    for key in (rng, jax.random.fold_in(rng, 1))
+  )  # fmt: skip
+  assert not torch.allclose(first, second, atol=1e-3)
+  cosines = torch.nn.CosineSimilarity(dim=-1)(first[:, None], second[None])
+  wanted = torch.nn.CrossEntropyLoss()(cosines / 0.05, torch.arange(7))
+  np.testing.assert_allclose(loss, wanted.item(), rtol=1e-5)
+  np.testing.assert_allclose(metrics["similarity"], cosines.diag().mean().item(), rtol=1e-5)
+  with pytest.raises(UsageError, match="'simcse' needs dropout, by which its two passes differ"):
+    AdapterObjective(VIT, dataclasses.replace(t5, dropout_rate=0.0), DUAL, "simcse")
+  with pytest.raises(UsageError, match="temperature is 0"):
+    AdapterObjective(VIT, t5, DUAL, "simcse", temperature=0)
 
 
 def test_adapter_training_changes_the_adapter_only(run, base):

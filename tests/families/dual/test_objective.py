@@ -37,6 +37,23 @@ def mean_loss(kind, rows, scale, bias, mask_equal=False):
   return jnp.sum(contrastive.spread(LOSSES[kind], mask_equal)(rows, scale, bias)) / jnp.sum(rows.text_present)
 
 
+def test_one_way_loss_equals_torch_cross_entropy():
+  torch = pytest.importorskip("torch")
+  rows = rows_of(12, 1)
+  image, text = (torch.tensor(np.asarray(x), requires_grad=True) for x in (rows.image, rows.text))
+  wanted = torch.nn.functional.cross_entropy(20 * image @ text.T, torch.arange(12))
+  wanted.backward()
+
+  def loss(image, text):
+    losses = contrastive.spread(contrastive.one_way_losses, False)
+    return jnp.mean(losses(rows._replace(image=image, text=text), jnp.asarray(20.0), jnp.zeros(())))
+
+  value, grads = jax.value_and_grad(loss, argnums=(0, 1))(rows.image, rows.text)
+  assert float(value) == pytest.approx(wanted.item(), abs=1e-5)
+  for ours, theirs in zip(grads, (image, text), strict=True):
+    np.testing.assert_allclose(ours, theirs.grad, atol=1e-5)
+
+
 def value_and_grads(kind, rows, scale, bias):
   def loss(image, text, scale, bias):
     return mean_loss(kind, rows._replace(image=image, text=text), scale, bias)

@@ -113,6 +113,36 @@ def read_senses(path: str | os.PathLike) -> Iterator[Sense]:
         yield Sense(fields[0], fields[1], fields[2], _TRUTHS[fields[3].lower()], fields[4])
 
 
+def captions(labels: Mapping[str, list[list]], wnids: Sequence[str]) -> list[dict[str, str]]:
+  """Returns labels as captions of pictures named by wnid, `LABEL = ENGLISH NAME`, for people who check them.
+
+  Args:
+    labels: language code -> [indices, labels], with English.
+    wnids: the classes in the order of their indices.
+
+  UsageError if English is missing, or an index is beyond the classes.
+  """
+  if "en" not in labels:
+    raise UsageError("--check shows English names beside the labels: add English, such as by --english")
+  english = dict(zip(*labels["en"], strict=True))
+  rows = []
+  for language, (indices, names) in labels.items():
+    if beyond := [index for index in indices if index >= len(wnids)]:
+      raise UsageError(
+        f"'{language}': class {beyond[0]}, but --wnids has only {len(wnids):,}; give all classes"
+      )
+    if language != "en":
+      rows += [
+        {
+          "image/key": wnids[index],
+          "language": language,
+          "caption": f"{name} = {english.get(index, wnids[index])}",
+        }
+        for index, name in zip(indices, names, strict=True)
+      ]
+  return rows
+
+
 def summary(counts: Mapping[str, Sequence[int]], kept: Iterable[str]) -> str:
   """Returns lines of text: for each language the number of classes after each step, and whether it is kept."""
   kept = set(kept)

@@ -175,6 +175,23 @@ def infonce_losses(
   return jnp.where(rows.text_present, (among_images - own + to_text) / 2, 0.0)
 
 
+def one_way_losses(
+  rows: LossInputs, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
+) -> jax.Array:
+  """InfoNCE from `image` to `text` alone, one of each: float32 [B], the softmax over all texts. `bias` cancels out."""
+
+  def meet(turn, total, texts):
+    text, present, same = texts
+    _, counts = _pairs(rows, turn, present, same, mask_equal)
+    logits = jnp.where(counts, scale * (rows.image @ text.T), _NEVER)
+    return jnp.logaddexp(total, jax.nn.logsumexp(logits, axis=1)), texts
+
+  start = _NEVER + 0 * rows.image[:, 0]
+  total, _ = _round(meet, start, (rows.text, rows.text_present, rows.same), axes, devices)
+  own = scale * jnp.sum(rows.image * rows.text, axis=1)
+  return jnp.where(rows.image_present, total - own, 0.0)
+
+
 def spread(losses: Callable, mask_equal: bool) -> Callable[[LossInputs, jax.Array, jax.Array], jax.Array]:
   """Maps `losses` over the current mesh, with rows sharded over `data` and `fsdp`; without a mesh, calls it as is."""
   sizes = jax.sharding.get_abstract_mesh().shape

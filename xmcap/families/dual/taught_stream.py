@@ -86,14 +86,15 @@ class TaughtStream(CaptionStream):
 class PairStream:
   """Texts in one language with a teacher's embeddings of their English originals; no images are read.
 
-  A batch has `target_tokens` int32 and `target_weights` float32 [B, 1, T], `teacher_text` float32 [B, E], `key` [B],
-  and `teacher_image` float32 [B, E] if the teacher has embedded images too. Each pair is shown once per epoch.
+  A batch has `target_tokens` int32 and `target_weights` float32 [B, 1, T], `key` [B], and with a teacher `teacher_text`
+  float32 [B, E] and, if it has embedded images too, `teacher_image` float32 [B, E]. Each pair is shown once per epoch.
 
   Attributes:
     pairs: a file of captions as for `xmcap embed`, with as many texts of a key in `language` as in English, in the same
       order. Its keys need not be images.
     language: code of the texts.
-    teacher: the folder that `xmcap embed --captions=PAIRS --languages=en` wrote; with --images for `lit`.
+    teacher: the folder that `xmcap embed --captions=PAIRS --languages=en` wrote; with --images for `lit`. "": none, for
+      `simcse`, which needs no English texts.
     tower: folder of the dual tower, whose tokenizer reads the texts.
     batch_size: B.
     target_length: T, tokens of a text; longer ones are cut and counted in `lost`. The paper has 70.
@@ -105,8 +106,8 @@ class PairStream:
 
   pairs: str
   language: str
-  teacher: str
   tower: str
+  teacher: str = ""
   batch_size: int = 512
   target_length: int = 70
   seed: int = 0
@@ -117,18 +118,13 @@ class PairStream:
     if self.batch_size < 1 or self.target_length < 2:
       raise UsageError("PairStream: give a batch_size of at least 1 and a target_length of at least 2")
     self.num_images = self.batch_size
-    keys, captions = retrieval.read_captions(self.pairs, ("en", self.language))
-    english, self._texts = captions["en"], captions[self.language]
-    if english.images.tolist() != self._texts.images.tolist():
-      raise UsageError(
-        f"{self.pairs}: the texts in '{self.language}' are not as many of each key as those in 'en': give pairs"
-      )
+    read = ("en", self.language) if self.teacher else (self.language,)
+    keys, captions = retrieval.read_captions(self.pairs, read)
+    self._texts = captions[self.language]
     self._keys = [keys[image] for image in self._texts.images.tolist()]
-    self._check_teacher(english)
-    of = f"of {self.pairs}: embed it again"
-    self._teacher = _TeacherFile(self.teacher, "captions/en.npy", len(english.texts), of)
-    has_images = pathlib.Path(self.teacher, "pictures.npy").is_file()
-    self._pictures = _TeacherFile(self.teacher, "pictures.npy", len(keys), of) if has_images else None
+    self._teacher = self._pictures = None
+    if self.teacher:
+      self._open_teacher(captions["en"], len(keys))
     model = model_json.read(epath.Path(self.tower, model_json.NAME))
     config = model.text_config()
     assert isinstance(config, T5Config | TextConfig)
@@ -173,9 +169,10 @@ class PairStream:
     batch = {
       "target_tokens": tokens,
       "target_weights": weights,
-      "teacher_text": self._teacher.rows(places),
       "key": np.array([self._keys[place] for place in places.tolist()]),
     }
+    if self._teacher is not None:
+      batch["teacher_text"] = self._teacher.rows(places)
     if self._pictures is not None:
       batch["teacher_image"] = self._pictures.rows(self._texts.images[places])
     return batch
@@ -187,6 +184,18 @@ class PairStream:
       for step in itertools.count(start_step)
     )
     return prefetch(jobs)
+
+  def _open_teacher(self, english: retrieval.CaptionRows, images: int) -> None:
+    """Opens the embeddings of the English texts, and of so many images if they are there."""
+    if english.images.tolist() != self._texts.images.tolist():
+      raise UsageError(
+        f"{self.pairs}: the texts in '{self.language}' are not as many of each key as those in 'en': give pairs"
+      )
+    self._check_teacher(english)
+    of = f"of {self.pairs}: embed it again"
+    self._teacher = _TeacherFile(self.teacher, "captions/en.npy", len(english.texts), of)
+    if pathlib.Path(self.teacher, "pictures.npy").is_file():
+      self._pictures = _TeacherFile(self.teacher, "pictures.npy", images, of)
 
   def _check_teacher(self, english: retrieval.CaptionRows) -> None:
     """Refuses embeddings of other texts: counts may agree by chance."""

@@ -18,11 +18,11 @@ from flax import linen as nn
 from xmcap.errors import UsageError
 from xmcap.models import blocks, limits, stacking
 from xmcap.models.attention import MASKED
-from xmcap.models.layers import ACTIVATIONS, Dropout, check_dtype, constrain, parameter, resolve_dtype
+from xmcap.models.layers import ACTIVATIONS, Dropout, Lora, check_dtype, constrain, parameter, resolve_dtype
 
 POOLS = ("mean", "first", "last", "end", "highest")
 CLEANINGS = ("none", "lower", "lower_ascii", "plain", "canonical")
-ADAPTERS = ("none", "bottleneck")
+ADAPTERS = ("none", "bottleneck", "lora")
 POSITIONS = ("learned", "counted", "sinusoidal")
 _EMBEDDING_INIT = nn.initializers.normal(0.02)
 
@@ -51,10 +51,12 @@ class TextConfig:
     cleaning: what the tokenizer does with a text first: `none`; `lower` case (SigLIP 2 in transformers); `lower_ascii`,
       of the letters A to Z alone (SigLIP 2 in big_vision, by `tf.strings.lower`); `plain`, lower case without ASCII
       punctuation (SigLIP); `canonical`, the same with spaces for underscores (OpenCLIP).
-    adapter: language adapter in each layer: `none`; or `bottleneck`, two small dense layers after the MLP. With
+    adapter: language adapter in each layer: `none`; `bottleneck`, two small dense layers after the MLP. With
       post-norm they are AdapterHub's (Pfeiffer et al., 2021): r being the input of the MLP and h its output,
-      norm(r + h + adapter(norm(r + h))), the same norm twice.
-    adapter_dim: width of the bottleneck.
+      norm(r + h + adapter(norm(r + h))), the same norm twice. Or `lora`, low-rank updates of queries and values (Hu et
+      al., 2022).
+    adapter_dim: width of the bottleneck, or the rank.
+    adapter_alpha: of `lora`: its update is times adapter_alpha / adapter_dim; 0: times 1.
     activation, norm_epsilon, dropout_rate, remat, scan, dtype: as in `ViTConfig`.
 
   Raises:
@@ -80,6 +82,7 @@ class TextConfig:
   cleaning: str = "none"
   adapter: str = "none"
   adapter_dim: limits.Width = 48
+  adapter_alpha: limits.Alpha = 0.0
   activation: str = "gelu"
   norm_epsilon: limits.Epsilon = 1e-5
   dropout_rate: limits.Rate = 0.0
@@ -119,7 +122,8 @@ class TextLayer(nn.Module):
 
   def setup(self):
     self.attention_norm = blocks.norm(self.config)
-    self.attention = blocks.attention(self.config)
+    lora = Lora.of(self.config.adapter, self.config.adapter_dim, self.config.adapter_alpha)
+    self.attention = blocks.attention(self.config, lora=lora)
     self.mlp_norm = blocks.norm(self.config)
     self.mlp = blocks.Mlp(self.config)
     if self.config.adapter == "bottleneck":
