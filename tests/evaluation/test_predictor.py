@@ -49,7 +49,7 @@ def make(monkeypatch):
   def build(scan, batch_size=4, **options):
     vit, t5 = _configs(scan)
     monkeypatch.setattr(predictor_lib, "bound_image_config", lambda: lambda: vit)
-    monkeypatch.setattr(predictor_lib, "T5Config", lambda: t5)
+    monkeypatch.setattr(predictor_lib, "bound_language_model", lambda: lambda: t5)
     registered = type("Registration", (), {"vocabulary": lambda self: _Vocabulary()})()
     monkeypatch.setattr(predictor_lib.registry, "registration", lambda name: registered)
     predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)

@@ -131,7 +131,7 @@ def measure(file, cut):
 
     with (
       mock.patch.object(predictor_lib, "bound_image_config", lambda: lambda: objective.module.vit),
-      mock.patch.object(predictor_lib, "T5Config", lambda: objective.module.t5),
+      mock.patch.object(predictor_lib, "bound_language_model", lambda: lambda: objective.module.t5),
       mock.patch.object(predictor_lib.registry, "registration", pictures.registration),
       sharding.use(mesh, rules),
     ):

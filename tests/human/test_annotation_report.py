@@ -38,13 +38,13 @@ def test_annotation_report_edit_distances_from_suggestions():
   (work,) = annotation_report.evaluate(
     [
       _annotation("k1", caption="a big dog on the chair", events=[_COPY]),  # 7
-      _annotation("k2", caption="two old cats"),  # nearest "two cats": 4; the other: 10
+      _annotation("k2", caption="two old cats"),
       _annotation("k3", caption="a dog on a chair", events=[_COPY]),  # 0
       _annotation("k4", caption="kittens", suggested=Suggested([], [])),
     ]
   ).work
   assert work.begun == 50.0
-  assert (work.distance_begun, work.distance_own) == (3.5, 4.0)
+  assert (work.distance, work.characters) == (3.5, (22 + 12 + 16 + 7) / 4)
 
 
 @pytest.mark.parametrize(
@@ -62,25 +62,40 @@ def test_annotation_begins_from_the_last_copied_suggestion(events, begun):
   assert _annotation(events=events).begun_from == begun
 
 
-def test_annotation_report_compares_begun_and_own_sentences():
+def test_annotation_report_compares_edits_with_and_without_suggestion():
   comparison = annotation_report.evaluate(
     [
-      # Distances from "a dog on a chair" and "two cats", in this order; NLTK 3.9.1.
-      _annotation("k1", caption="a big dog on the chair", events=[_COPY]),  # 7, 18
-      _annotation("k2", caption="two old cats"),  # 10, 4
-      _annotation("k3", caption="a dog on a chair", events=[_COPY]),  # 0, 12
+      # Distances from "a dog on a chair", which was clicked; NLTK 3.9.1.
+      _annotation("k1", caption="a big dog on the chair", events=[_COPY]),  # 7
+      _annotation("k2", caption="two old cats"),
+      _annotation("k3", caption="a dog on a chair", events=[_COPY]),  # 0
       _annotation("k4", caption="kittens", suggested=Suggested([], [])),
     ]
   ).comparison
-  begun, own = comparison.compared
-  assert (begun.kind, begun.sentences, begun.nearest, begun.unchanged) == (
-    "begun from a suggestion", 2, 3.5, 50.0
-  )  # fmt: skip
-  assert begun.all == (7 + 18 + 0 + 12) / 4
+  begun, everything = comparison.compared
+  assert (begun.suggestion, begun.sentences, begun.distance, begun.edited) == ("with", 2, 3.5, 1)
   assert (begun.low, begun.high) == (0.0, 7.0)  # of two pictures: each twice, or both
-  assert (own.sentences, own.nearest, own.low, own.high, own.characters) == (1, 4, 4, 4, 12)
-  rows = [(each.least, each.most, each.begun, each.own) for each in comparison.distances]
-  assert rows == [(0, 0, 1, 0), (1, 5, 0, 1), (6, 10, 1, 0)]
+  # From no suggestion, the distance is the length.
+  assert (everything.suggestion, everything.sentences, everything.distance) == (
+    "without",
+    4,
+    (22 + 12 + 16 + 7) / 4,
+  )
+  assert everything.edited is None
+  rows = [(each.least, each.most, each.with_suggestion, each.without) for each in comparison.distances]
+  assert rows == [(0, 0, 1, 0), (1, 5, 0, 0), (6, 10, 1, 1), (11, 15, 0, 1), (16, 20, 0, 1), (21, 25, 0, 1)]
+
+
+def test_annotation_report_counts_recommended_and_accepted_by_tag():
+  (first, second, *others) = annotation_report.evaluate(
+    [
+      _annotation("k1", tags=["dog", "red", "sofa"]),
+      _annotation("k2", tags=["dog"], suggested=Suggested([], ["dog"])),
+      _annotation("k3", tags=["dog"], caption="", skipped="dark"),
+    ]
+  ).comparison.recommended
+  assert (first.tag, first.recommended, first.accepted) == ("dog", 2, 2)
+  assert (second.tag, second.recommended, second.accepted) == ("red", 1, 1) and len(others) == 3
 
 
 def test_annotation_report_counts_accepted_suggestions_by_number_and_place():

@@ -218,3 +218,21 @@ def test_coco_annotations_may_have_a_language_field(tmp_path):
   assert _references(tmp_path, document, "fr") == {"7": {"en": ["a dog"], "de": ["ein Hund"]}, "8": {}}
   document = _annotations({"image_id": 7, "caption": "a dog", "caption_ko": "개"})
   assert _references(tmp_path, document, "ko") == {"7": {"ko": ["개"]}, "8": {}}
+
+
+def test_captions_among_the_scores_of_images_are_predictions(tmp_path):
+  """The form of COCO-CN's `result_SYSTEM.txt`."""
+  path = tmp_path / "result_coco-cn.txt"
+  captions = [{"file_name": "COCO_val2014_000000000008.jpg", "caption": "一个 女人", "id": 15, "image_id": 8}]
+  document = {
+    "overall": {"CIDEr": 0.846, "METEOR": 0.272},
+    "imgToEval": {"8": {"caption": captions, "CIDEr": 1.037, "image_id": 8}, "9": {"caption": "一 只 猫"}},
+  }
+  path.write_text(json.dumps(document))
+  predictions = read_predictions(path, "zh")
+  assert predictions == {"8": {"zh": "一个 女人"}, "9": {"zh": "一 只 猫"}}
+  assert any("among the scores of 'imgToEval'" in note for note in predictions.notes)
+  document["imgToEval"]["9"]["caption"] = [7]
+  path.write_text(json.dumps(document))
+  with pytest.raises(UsageError, match="imgToEval '9': 'caption' must be a text"):
+    read_predictions(path, "zh")

@@ -6,7 +6,13 @@ import optax
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.schedule import ConstantThenRsqrt, WarmupCosine, WarmupStableDecay, WarmupThenHalving
+from xmcap.training.schedule import (
+  ConstantThenRsqrt,
+  StepDecay,
+  WarmupCosine,
+  WarmupStableDecay,
+  WarmupThenHalving,
+)
 
 GOLDENS = json.loads((pathlib.Path(__file__).parent / "goldens/schedules.json").read_text())
 """The rates of transformers' schedules at the steps 0 to 20 of 20; `.ci/goldens.py` says how they are made."""
@@ -51,6 +57,14 @@ def test_warm_up_then_halving():
   )
   with pytest.raises(UsageError, match="halve_every is 0: give a number of at least 1"):
     WarmupThenHalving(halve_every=0)
+
+
+def test_step_decay_equals_optax():
+  ours = StepDecay(learning_rate=5e-4, factor=0.8, every=3)
+  theirs = optax.exponential_decay(5e-4, 3, 0.8, staircase=True)
+  np.testing.assert_allclose([ours(n, 20) for n in range(20)], [theirs(n) for n in range(20)], rtol=1e-6)
+  with pytest.raises(UsageError, match="every is 0: give a number of at least 1"):
+    StepDecay(every=0)
 
 
 def rates(schedule, total=20):

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pathlib
 from collections.abc import Sequence
 
 from xmcap import languages
@@ -57,6 +58,12 @@ def add(actions) -> None:
   base.text(report, "files", "FILE", "files that annotators saved", nargs="+")
   assignment = "assignment.jsonl of a page's folder: what is missing is then counted"
   base.text(report, "--assignment", "FILE", assignment, **base.SEVERAL)
+  watch_list = (
+    "names of annotators who failed an inspection, one line each time; at three times one is left out"
+  )
+  base.text(report, "--watch_list", "FILE", watch_list)
+  inspect = "also write inspection.tsv: N per cent of each annotator's annotations, drawn by chance, to check"
+  base.number(report, "--inspect", inspect, 0, most=100)
   base.text(report, "--out", "DIR", "folder for all results", required=True)
   base.add_raw(report)
 
@@ -180,11 +187,21 @@ def _annotate(arguments) -> None:
 
 def _annotations(arguments) -> None:
   from xmcap import wording
-  from xmcap.human import annotation_assignment, annotation_ratings, annotation_report, annotations
+  from xmcap.files import files
+  from xmcap.human import (
+    annotation_assignment,
+    annotation_ratings,
+    annotation_report,
+    annotations,
+    inspection,
+  )
   from xmcap.reading import inputs
 
   inputs.check_pipes({name: name for name in [*arguments.files, *arguments.assignment]})
   read, replaced = annotations.read(arguments.files)
+  if arguments.watch_list:
+    read, watched = inspection.without_excluded(read, arguments.watch_list)
+    print(watched)
   assigned = annotation_assignment.read(arguments.assignment)
   every = [
     annotation_report.evaluate(read, replaced),
@@ -194,15 +211,21 @@ def _annotations(arguments) -> None:
   findings = [finding for finding in every if finding]
   out = arguments.out
   corpus = list(annotations.corpus_files(out, read))
-  results = [file for finding in findings for file in finding.files(out)]
-  outputs.keep_apart(
-    {"--out": [*results, *corpus]}, {"FILE": arguments.files, "--assignment": arguments.assignment}
-  )
+  to_inspect = pathlib.Path(out, "inspection.tsv")
+  results = [to_inspect, *(file for finding in findings for file in finding.files(out))]
+  inputs_of = {
+    "FILE": arguments.files,
+    "--assignment": arguments.assignment,
+    "--watch_list": arguments.watch_list,
+  }
+  outputs.keep_apart({"--out": [*results, *corpus]}, inputs_of)
   print("\n\n".join(finding.terminal(out) for finding in findings))
   with outputs.held(out, arguments.prog), outputs.together(out):
     for finding in findings:
       finding.write(out)
     annotations.write_corpus(out, read)
+    if arguments.inspect:
+      files.write_lines(to_inspect, annotations.as_tsv(inspection.drawn(read, arguments.inspect)))
   described = sum(of_file.described for of_file in read)
   print(f"\n{out}: {', '.join(path.name for path in corpus)}, {wording.count(described, 'sentence')}")
   if described:

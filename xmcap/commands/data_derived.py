@@ -194,33 +194,55 @@ def _of_labels(arguments, beside: pathlib.Path) -> tuple[dict[str, list[list]], 
 def _add_tags(actions) -> None:
   command = base.add_command(
     actions, "tags", _tags, "make tagging labels from tags and sentences, and references for `score tags`",
-    "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
+    "Chinese labels follow the rule of COCO-CN, English ones are frequent nouns, verbs and adjectives (it needs the "
+    "extra words), those of other languages are frequent words.",
     extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
   out = "folder for labels.txt, and SPLIT.jsonl with the labels of each picture"
-  source = "source of the sentences: human (with the tags), translated or mt"
+  source = "source of the sentences: human (with the tags), translated or mt; or tags, without sentences"
   base.text(command, "--out", "DIR", out, required=True)
   base.text(command, "--language", "CODE", "language of the tags and sentences", "zh")
   base.text(command, "--source", "NAME", source, "human")
   base.text(command, "--labels", "FILE", "use these labels, one per line, instead of the rule")
+  base.text(command, "--tags", "FILE", "the pictures' tags, for `score tags`, in place of the corpus's own")
+  table = "labels of English tags, such as Flickr's: lines of a tag, a tab and its label"
+  base.text(command, "--map", "FILE", table)
+  base.text(
+    command, "--classes", "FILE", "also say how many of these classes, one per line, are among the labels"
+  )
   base.number(command, "--least", "minimum number of training pictures of a label", 20, least=1)
   base.number(command, "--most", "keep only the N most frequent labels; default: all", least=1)
+  features = (
+    "also write features.safetensors: these vectors, then 1 for each label that a picture has, else 0"
+  )
+  base.text(command, "--features", "PATH", features)
 
 
 def _tags(arguments) -> None:
   from xmcap.corpora.building import tag_labels
   from xmcap.data import records
 
-  if arguments.source not in records.SOURCES:
-    raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
+  if arguments.source not in (*records.SOURCES, tag_labels.TAGS):
+    raise UsageError(
+      f"--source={arguments.source}: choose one of {', '.join((*records.SOURCES, tag_labels.TAGS))}"
+    )
   if not languages.is_known(arguments.language):
     raise UsageError(f"--language={arguments.language}: not a language code: give one such as zh or en")
-  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--labels": arguments.labels})
+  inputs = {
+    f"--{name}": getattr(arguments, name) for name in ("labels", "features", "tags", "map", "classes")
+  }
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, **inputs})
+  images = tag_labels.read_pictures(arguments.dir)
+  if arguments.tags:
+    images = tag_labels.with_tags(images, arguments.tags, "en" if arguments.map else arguments.language)
+  if arguments.map:
+    images = tag_labels.mapped(images, arguments.map, arguments.language)
+  classes = tag_labels.read(arguments.classes) if arguments.classes else []
   made = tag_labels.make(
-    tag_labels.read_pictures(arguments.dir),
+    images,
     arguments.language,
-    source=arguments.source,
+    source=tag_labels.TAGS if arguments.map else arguments.source,
     given=tag_labels.read(arguments.labels) if arguments.labels else None,
     least=arguments.least,
     most=arguments.most,
@@ -228,7 +250,14 @@ def _tags(arguments) -> None:
   out = pathlib.Path(arguments.out)
   with outputs.held(out, arguments.prog), outputs.together(out):
     tag_labels.write(out, made, arguments.language)
+    if arguments.features:
+      tag_labels.write_features(out, made, arguments.features)
   print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")
+  if classes:
+    common = len(made.counts.keys() & set(classes))
+    print(
+      f"{common:,} of {len(classes):,} classes are labels; {len(made.counts) - common:,} labels are others"
+    )
 
 
 def _add_words(actions) -> None:

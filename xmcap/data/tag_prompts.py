@@ -1,6 +1,6 @@
 """Tags in the prompt of a captioner, after the LangId: those that people gave an image, or those of a tagger.
 
-Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section V, give their captioner
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 13, give their captioner
 the image's own tags. Tags are known when an image is captioned only if a tagger predicts them.
 """
 

@@ -4,7 +4,8 @@ Ids follow mT5 (Xue et al. 2021, section 3.2): 0 is padding, 1 is EOS, 2 is unkn
 have no piece. Models trained here also have a LangId piece for each language, `<en>` to `<zh>`, which is the prompt of
 Thapliyal et al. (2022), section 3.2. mT5's own model has no such pieces, so its prompt is the language code as text.
 
-A vocabulary of words has a piece `<words>` too, and encodes the words of captions; rare words are unknown.
+A vocabulary of words has a piece `<words>` too, and encodes the words of captions; rare words are unknown, several in
+succession as one.
 """
 
 import collections

@@ -38,7 +38,9 @@ def write(program: ExportedProgram, model_dir: str, folder: pathlib.Path, say: C
       " --to=stablehlo or --to=savedmodel"
     )
   if not isinstance(program.generator.captioner.t5, T5Config):
-    raise UsageError(f"{model_dir}: transformers has no class for its LSTM: give --to=stablehlo or --to=savedmodel")
+    raise UsageError(
+      f"{model_dir}: transformers has no class for its LSTM: give --to=stablehlo or --to=savedmodel"
+    )
   generate = _generate_arguments(program)
   check_free(folder, MANIFEST)
   tensors = {

@@ -1,8 +1,8 @@
 """Figures about annotations: how far suggestions were taken over, and how far annotators agree.
 
 Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia
-2019), which gives recommended tags accepted (2.7 of 5), sentences begun from a suggestion (31%) and their Levenshtein
-distance in characters. Agreement and time are this project's.
+2019), section III-C: recommended tags accepted (2.7 of 5), sentences begun from a suggestion (31%) and their
+Levenshtein distance in characters. Agreement and time are this project's.
 """
 
 import dataclasses
@@ -31,12 +31,11 @@ class AnnotatorWork:
   Attributes:
     pictures: annotated, rated or skipped, by each annotator.
     sentences: of pictures that were not skipped.
-    characters, tags: means of a sentence.
+    characters, tags: means of a sentence; the characters are its distance from no suggestion.
     recommended, accepted: suggested tags of a picture, and those of them that it was given; means over sentences
       whose picture had suggested tags.
     begun: share of the sentences that were begun from a suggestion, in per cent.
-    distance_begun: mean Levenshtein distance, in characters, of those from the suggestion.
-    distance_own: the same of other sentences from the nearest suggestion, where there was one.
+    distance: mean Levenshtein distance, in characters, of those from the suggestion.
     seconds: the median over pictures with a sentence.
   """
 
@@ -50,8 +49,7 @@ class AnnotatorWork:
   recommended: float | None
   accepted: float | None
   begun: float | None
-  distance_begun: float | None
-  distance_own: float | None
+  distance: float | None
   seconds: float | None
 
 
@@ -88,8 +86,7 @@ class AnnotationFindings(Findings):
       *(SheetColumn(name, format=",") for name in ("pictures", "skipped", "sentences")),
       *(SheetColumn(name, format=".1f") for name in ("characters", "tags", "recommended", "accepted")),
       SheetColumn("begun", "begun %", ".1f"),
-      SheetColumn("distance_begun", "distance, begun", ".1f"),
-      SheetColumn("distance_own", "distance, own", ".1f"),
+      SheetColumn("distance", format=".1f"),
       SheetColumn("seconds", format=".0f"),
     ]
     sheets = [Sheet.of_objects("annotations", "Annotations", columns, self.work), *self.comparison.sheets()]
@@ -156,14 +153,11 @@ def seconds(annotation: Annotation, screen: Literal["open", "open_rating"] = "op
 def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> AnnotatorWork:
   described = [annotation for annotation in annotations if annotation.described]
   tagged = [annotation for annotation in described if annotation.suggested.tags]
-  distances_begun, distances_own = [], []
-  for annotation in described:
-    copied = annotation.begun_from
-    if copied is not None:
-      distances_begun.append(Levenshtein.distance(copied, annotation.caption))
-    elif annotation.suggested.sentences:
-      texts = annotation.suggested.sentences
-      distances_own.append(min(Levenshtein.distance(text, annotation.caption) for text in texts))
+  distances = [
+    Levenshtein.distance(entry.begun_from, entry.caption)
+    for entry in described
+    if entry.begun_from is not None
+  ]
   return AnnotatorWork(
     language,
     annotator,
@@ -174,9 +168,8 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> A
     tags=_mean(len(set(annotation.tags)) for annotation in described),
     recommended=_mean(len(set(annotation.suggested.tags)) for annotation in tagged),
     accepted=_mean(len(set(annotation.suggested.tags) & set(annotation.tags)) for annotation in tagged),
-    begun=100 * len(distances_begun) / len(described) if described else None,
-    distance_begun=_mean(distances_begun),
-    distance_own=_mean(distances_own),
+    begun=100 * len(distances) / len(described) if described else None,
+    distance=_mean(distances),
     seconds=statistics.median(map(seconds, described)) if described else None,
   )
 

@@ -182,7 +182,7 @@ def corpus_files(
   if any(entry.tags for entry in described):
     by_path[pathlib.Path(out, "tags.jsonl")] = _jsonl(_tags(described))
   for language in languages.ordered(entry.language for entry in described):
-    by_path[pathlib.Path(out, f"{language}.tsv")] = _tsv(
+    by_path[pathlib.Path(out, f"{language}.tsv")] = as_tsv(
       [entry for entry in described if entry.language == language]
     )
   return by_path
@@ -221,7 +221,8 @@ def _jsonl(rows: Iterable[dict[str, object]]) -> Iterator[str]:
   return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _tsv(described: Iterable[Annotation]) -> Iterator[str]:
+def as_tsv(described: Iterable[Annotation]) -> Iterator[str]:
+  """Yields image, user, sentence and tags, as COCO-CN's tool exports them."""
   yield spreadsheet.tab_table(
     (
       entry.key, entry.annotator, entry.caption,

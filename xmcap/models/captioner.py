@@ -6,7 +6,7 @@ the ViT.
 """
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ class Captioner(nn.Module):
     self.projection = Dense(
       self.t5.emb_dim, ("image_embed", "embed"), use_bias=True, dtype=resolve_dtype(self.t5.dtype)
     )
-    self.token_embedder = TokenEmbedder(self.t5)
+    self.token_embedder = TokenEmbedder(cast(Any, self.t5))  # any language model has the fields that it reads
     self.encoder, self.decoder = language_model(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:

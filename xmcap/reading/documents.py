@@ -5,6 +5,7 @@ COCO: annotations are `{"images": [{"id": ...}, ...], "annotations": [{"image_id
 an image is its id as a string, so the ids 7, 7.0 and "7" are the same image.
 Karpathy: `{"images": [{"cocoid": ..., "split": ..., "sentences": [{"raw": ...}, ...]}, ...]}`.
 MSR-VTT: `{"videos": [{"video_id": ..., "split": ...}, ...], "sentences": [{"video_id": ..., "caption": ...}, ...]}`.
+COCO-CN: captions with their scores, `{"overall": {...}, "imgToEval": {ID: {"caption": [{"caption": ...}], ...}}}`.
 pandas: the orients of `DataFrame.to_json`, and columns as lists.
 """
 
@@ -80,7 +81,7 @@ def of(document: Any, name: str) -> Document:
   inner = next(iter(document.values())) if len(document) == 1 else None
   if isinstance(inner, dict) and FIELDS.isdisjoint({*document, *inner}):
     document = inner
-  for read in (_annotations, _karpathy, _split, _member, _columns, _captions_by_id):
+  for read in (_annotations, _karpathy, _with_scores, _split, _member, _columns, _captions_by_id):
     if (rows := read(document, name)) is not None:
       return rows
   if _is_row(document):
@@ -162,6 +163,27 @@ def _karpathy(document: dict[str, Any], name: str) -> Document | None:
     rows.append((number, {"image_id": key, "caption": raw}))
   return Document(
     "images[{}]", iter(rows), [f"Karpathy's file: the key of an image is its {member}"], names, splits
+  )
+
+
+def _with_scores(document: dict[str, Any], name: str) -> Document | None:
+  """Captions among the scores of each image, as the outputs of COCO-CN's authors."""
+  images = document.get("imgToEval")
+  if not isinstance(images, dict) or not all(
+    isinstance(row, dict) and "caption" in row for row in images.values()
+  ):
+    return None
+  rows = []
+  for key, row in images.items():
+    items = row["caption"] if isinstance(row["caption"], list) else [row["caption"]]
+    texts = layouts.texts([item.get("caption") if isinstance(item, dict) else item for item in items])
+    if texts is None:
+      raise UsageError(
+        f"{name}, imgToEval '{shown(key)}': 'caption' must be a text, or a list of objects with one"
+      )
+    rows.append((shown(key), {"id": key, "caption": texts}))
+  return Document(
+    "imgToEval '{}'", iter(rows), ["the captions stand among the scores of 'imgToEval', which are not read"]
   )
 
 

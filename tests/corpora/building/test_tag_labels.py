@@ -49,11 +49,11 @@ def test_human_tags_are_not_counted_for_machine_translations():
   assert list(made.counts) == ["狗"]
 
 
-def test_english_tag_labels_omit_stop_words():
+def test_english_tag_labels_are_nouns_verbs_and_adjectives():
   texts = ["A man's two dogs are sitting on the red couch", "Dogs, dogs; a TV!"]
   pictures = [Annotated(f"{n}", "train", {}, [Sentence("en", "human", text)]) for n, text in enumerate(texts)]
   made = tag_labels.make(pictures, "en", least=1)
-  assert made.counts == {"dogs": 2, "couch": 1, "man's": 1, "red": 1, "sitting": 1}
+  assert made.counts == {"dogs": 2, "are": 1, "couch": 1, "man": 1, "red": 1, "sitting": 1, "tv": 1}
 
 
 def test_jieba_tags_parts_of_speech_of_unsegmented_text():
@@ -139,13 +139,37 @@ def test_data_stats_of_coco_cn(texts):
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    (["--source=guess"], "--source=guess: choose one of human, mt, translated"),
+    (["--source=guess"], "--source=guess: choose one of human, mt, translated, tags"),
     (["--language=xx-nowhere"], "--language=xx-nowhere: not a language code"),
     (["--language=en"], "no picture has a label: no tag or word in 'en'"),
   ],
 )
 def test_data_tags_usage_errors_are_one_line(texts, tmp_path, options, message):
   xmcap("data", "tags", texts, f"--out={tmp_path}/labels", *options).refused(message)
+
+
+def test_data_tags_maps_english_tags_of_a_file(texts, tmp_path):
+  first, second, third = releases.SPLITS["train"][:3]
+  rows = [
+    (first, ["auto", "car", "glass"]),
+    (second, ["car", "sky"]),
+    (third, ["car", "glass", *map(str, range(19))]),
+  ]
+  lines = [json.dumps({"image/key": key, "language": "en", "tags": tags}) for key, tags in rows]
+  (tmp_path / "tags.jsonl").write_text("\n".join(lines))
+  (tmp_path / "map.tsv").write_text("car\t汽车\nauto\t汽车\nglass\t玻璃 眼镜\n")
+  (tmp_path / "classes.txt").write_text("汽车\n狗\n")
+  options = [f"--{name}={tmp_path}/{file}" for name, file in (("tags", "tags.jsonl"), ("map", "map.tsv"))]
+  tags = ["data", "tags", texts, f"--out={tmp_path}/labels", "--least=1", *options]
+  xmcap(*tags, f"--classes={tmp_path}/classes.txt").succeeded(
+    "1 of 2 classes are labels; 1 labels are others"
+  )
+  assert (tmp_path / "labels/labels.txt").read_text().splitlines() == ["汽车", "玻璃 眼镜"]
+  lines = [json.loads(line) for line in (tmp_path / "labels/train.jsonl").read_text().splitlines()[:3]]
+  # The second has one label, the third 21 tags.
+  assert [line["tags"] for line in lines] == [["汽车", "玻璃 眼镜"], [], []]
+  (tmp_path / "map.tsv").write_text("car 汽车\n")
+  xmcap(*tags).refused("map.tsv, line 1: give an English tag, a tab and its label")
 
 
 def test_data_tags_refuses_a_folder_without_a_corpus(tmp_path):

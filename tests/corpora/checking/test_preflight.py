@@ -64,7 +64,7 @@ def test_preflight_counts_truncated_captions(corpus):
 
 def test_preflight_ignores_normalized_invisible_characters(corpus):
   class Normalising:
-    path, size = "spiece.model", 250_100
+    path, size, reads_words = "spiece.model", 250_100, False
     has_language_piece = staticmethod(lambda language: False)
     prompt = staticmethod(lambda language: [7 + len(language)])
     encode = staticmethod(lambda text: text)

@@ -1,6 +1,9 @@
 """The LSTM as a captioner's decoder against torch 2.13's, and its steps against all positions at once."""
 
+import functools
+
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from xmcap.families.plugs.stabilizer import Stabilizer
 from xmcap.families.show_and_tell.model import LstmConfig
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.beam_search import Beam
-from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.generator import Generator, generate
 from xmcap.models.decoding.search import Greedy
 from xmcap.models.stored_vectors import StoredVectorsConfig
 from xmcap.training.objectives import CaptionObjective
@@ -94,6 +97,18 @@ def test_greedy_takes_the_best_token_of_each_position(params):
   logits = Captioner(VIT, LSTM).apply({"params": params}, pictures(), PROMPTS, tokens)
   best = np.asarray(jnp.argmax(logits, -1))
   np.testing.assert_array_equal(best[tokens != 0], tokens[tokens != 0])
+
+
+def test_search_is_traced_for_any_number_of_pictures(params):
+  """As `xmcap export` does."""
+  (rows,) = jax.export.symbolic_shape("b")
+  shapes = [((rows, PICTURE), np.float32), ((rows, 2, 1), np.int32)]
+  image, prompts = (jax.ShapeDtypeStruct(*shape) for shape in shapes)
+  static = Generator(Captioner(VIT, LSTM), Beam(beams=2), 4).static
+  ids = jax.ShapeDtypeStruct((rows,), np.int32)
+  traced = functools.partial(generate, *static, params)
+  tokens, _ = jax.export.export(jax.jit(traced))(image, prompts, jax.random.key(0), ids).out_avals
+  assert tokens.shape == (rows, 2, 4)
 
 
 def test_objective_learns_a_caption_from_stored_vectors(params):

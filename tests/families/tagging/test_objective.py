@@ -6,6 +6,7 @@ import pytest
 
 from tests import drawn_params, lazily
 from tests.corpora import label_folders
+from xmcap.errors import UsageError
 from xmcap.families.tagging.objective import LabelObjective
 from xmcap.models.vit import ViTConfig
 
@@ -86,6 +87,19 @@ def test_label_objective_has_a_hidden_layer_and_a_head_per_language(folders, cod
   parts = {"en": slice(0, 3), "zh": slice(-4, None)}
   losses = [bce(torch.sigmoid(peer.head("tags", code, x)), batch["labels"][:, parts[code]]) for code in codes]
   peer.compare(sum(losses), loss_and_grads(objective, params, batch))
+
+
+def test_label_objective_with_two_hidden_layers(folders):
+  objective = LabelObjective(only(folders, "zh"), vit=None, hidden=[HIDDEN, 3])
+  batch = batch_of(4)
+  params = drawn_params.of(objective.init, batch)
+  peer, x = Peer(params), torch.tensor(batch["features"])
+  for name in ("hidden", "hidden_2"):
+    x = torch.relu(peer.layers["tags", name](x))
+  loss = bce(torch.sigmoid(peer.layers["tags", "zh"](x)), batch["labels"])
+  peer.compare(loss, loss_and_grads(objective, params, batch))
+  with pytest.raises(UsageError, match="hidden is \\(\\): give the width of at least one layer"):
+    LabelObjective(only(folders, "zh"), vit=None, hidden=())
 
 
 def test_label_objective_cascade(folders):

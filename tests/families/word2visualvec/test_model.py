@@ -123,6 +123,19 @@ def test_word2visualvec_network_equals_torch(attention):
     np.testing.assert_allclose(grads[name]["bias"], linear.bias.grad, atol=1e-5, err_msg=name)
 
 
+def test_word2visualvec_of_counts_alone_is_a_perceptron_of_the_bag():
+  words, vectors = texts()
+  module = Word2VisualVec(Word2VisualVecConfig(OUT, hidden=10, only_counts=True), WORDS)
+  params = drawn_params.of(module.init, words, vectors, scale=0.5)
+  assert params.keys() == {"hidden", "output"}
+  bag = np.stack([np.bincount(of_text[of_text > 0] - 1, minlength=WORDS) for of_text in words])
+  x = np.maximum(bag @ params["hidden"]["kernel"] + params["hidden"]["bias"], 0)
+  expected = np.maximum(x @ params["output"]["kernel"] + params["output"]["bias"], 0)
+  np.testing.assert_allclose(module.apply({"params": params}, words, vectors), expected, atol=1e-5)
+  with pytest.raises(UsageError, match="only_counts has no states"):
+    Word2VisualVecConfig(OUT, attention=True, only_counts=True)
+
+
 @pytest.mark.parametrize("attention", [False, True])
 def test_word2visualvec_ignores_padding_and_empty_text_is_finite(attention):
   words, vectors = texts()

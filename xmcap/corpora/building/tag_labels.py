@@ -2,8 +2,8 @@
 
 Chinese (Li et al., COCO-CN, section III-C): labels are the tags, and the words of sentences with a part of speech n*,
 or a* and v* with at least two characters, if at least 20 training images have them. Parts of speech are those of the
-release, else of `jieba.posseg`. In other languages, labels are the most frequent lower-case words of at least three
-letters, without stop words (only English has some).
+release, else of `jieba.posseg`. English (section IV-B): the most frequent nouns, verbs and adjectives, by TextBlob's
+tagger. In other languages: the most frequent lower-case words of at least three letters.
 """
 
 import collections
@@ -12,17 +12,20 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import regex
 
+from xmcap import extras
 from xmcap.corpora.building import annotations
 from xmcap.corpora.building.annotations import Annotated, Sentence
-from xmcap.data import records
+from xmcap.data import features, records
 from xmcap.errors import UsageError
 from xmcap.files import addresses, files
 from xmcap.grid import Grid
+from xmcap.reading import tag_files
 from xmcap.reading.inputs import Input
 
 LEAST = 20
@@ -31,26 +34,10 @@ LEAST = 20
 TRAIN = "train"
 _WORDS = regex.compile(r"\p{L}[\p{L}\p{M}'’-]*")
 _MIN_LETTERS = 3
+_MOST_TAGS, _LEAST_LABELS = 20, 2  # of a picture of Flickr that is no noise
 
-# Function words (articles, pronouns, prepositions, conjunctions, auxiliaries and their contractions), numerals, and
-# adverbs of place and degree. Nouns, verbs and adjectives are none, however common.
-_STOP_WORDS = """
-a an the this that these those some any each every either neither both all another other others such same own
-i me my mine you your yours he him his she her hers it its we us our ours they them their theirs one ones
-himself herself itself themselves who whom whose which what someone something
-and or but nor so yet if while because although though than as whether where when how why since until unless
-about above across after against along alongside amid amidst among amongst around at atop before behind below beneath
-beside besides between beyond by despite down during except for from in inside into like near of off on onto out
-outside over past per through throughout to toward towards under underneath up upon via with within without
-be am is are was were been being do does did done doing have has had having can could may might must shall should
-will would isn't aren't wasn't weren't don't doesn't didn't can't couldn't won't wouldn't hasn't haven't hadn't
-it's there's that's he's she's they're we're you're what's let's
-zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen twenty thirty forty fifty
-hundred thousand first second third half dozen several many much few little more most less least lot lots couple
-not no none also just only very too quite rather almost even still already again ever never always often once here
-there away apart together else well however then now back forth ahead nearby upside next
-"""
-_ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
+TAGS = "tags"
+"""In the place of a source of sentences: the tags alone."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +79,7 @@ def make(
 
   Args:
     language: code of the language of tags and sentences.
-    source: source of the sentences, of `records.SOURCES`; tags are only used with `human`.
+    source: source of the sentences, of `records.SOURCES`, where `human` takes tags too; or `TAGS`: tags alone.
     given: labels to use instead of the rule.
     least: training images that a label needs.
     most: keep only so many, the most frequent; None: all.
@@ -138,6 +125,33 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
       yield Annotated(record.key, split, record.tags_by_language, sentences)
 
 
+def with_tags(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
+  """The images with the tags of a file in place of their own; UsageError as `tag_files.read`."""
+  tags = tag_files.read(path, language).get(language, {})
+  for image in images:
+    yield Annotated(image.key, image.split, {language: list(tags.get(image.key, ()))}, image.sentences)
+
+
+def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
+  """The images with labels for their English tags, as COCO-CN's tag recommender is taught (section III-A3).
+
+  An image with over 20 tags, or under two labels, is noise, and has none. Lines of the table are an English tag, a tab
+  and its label, which several tags may share; a tag with several meanings has a label of several words.
+  """
+  label_of = {}
+  with Input(path) as source:
+    for number, line in source.lines():
+      tag, tab, label = line.partition("\t")
+      if not (tab and tag.strip() and label.strip()) or "\t" in label:
+        raise UsageError(f"{path}, line {number}: give an English tag, a tab and its label")
+      label_of[tag.strip()] = label.strip()
+  for image in images:
+    tags = image.tags.get("en", ())
+    labels = list(dict.fromkeys(label_of[tag] for tag in tags if tag in label_of))
+    kept = labels if len(tags) <= _MOST_TAGS and len(labels) >= _LEAST_LABELS else []
+    yield Annotated(image.key, image.split, {language: kept}, image.sentences)
+
+
 def read(path: str | os.PathLike) -> list[str]:
   """Reads labels, one a line; UsageError names a line that repeats one, or a file without any."""
   with Input(path) as source:
@@ -156,6 +170,23 @@ def write(folder: pathlib.Path, made: TagLabels, language: str) -> None:
     write_lines(folder / f"{split}.jsonl", rows)
 
 
+def write_features(folder: pathlib.Path, made: TagLabels, path: str) -> None:
+  """Writes `features.safetensors`: stored vectors of the images, and behind each 1 for a label that it has, else 0.
+
+  Captioning with tags: Li et al., COCO-CN, Table 13. UsageError as `features.read`, or if an image has no vector.
+  """
+  keys = [key for key, _, _ in made.images]
+  vectors = features.of_keys(features.read(path), keys, path, "the corpus")
+  places = {label: place for place, label in enumerate(made.counts)}
+  bags = np.zeros((len(keys), len(places)), np.float32)
+  for bag, (_, _, labels) in zip(bags, made.images, strict=True):
+    bag[[places[label] for label in labels]] = 1
+  joined = features.Features(tuple(keys), np.concatenate([vectors, bags], axis=1))
+  features.write(
+    folder / "features.safetensors", joined, metadata={"labels": str(len(places)), "vectors": path}
+  )
+
+
 def write_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
   """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
   rows = ({"image/key": key, "language": language, "tags": of_image} for key, language, of_image in tags)
@@ -163,10 +194,10 @@ def write_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) 
 
 
 def _candidates(image: Annotated, language: str, source: str) -> set[str]:
-  candidates = set(image.tags.get(language, ())) if source == "human" else set()
+  candidates = set(image.tags.get(language, ())) if source in ("human", TAGS) else set()
   for sentence in image.sentences:
     if (sentence.language, sentence.source) == (language, source):
-      candidates |= _of_chinese(sentence) if language == "zh" else _of_other(sentence.text, language)
+      candidates |= _WORDS_OF.get(language, _of_other)(sentence)
   return candidates
 
 
@@ -180,16 +211,41 @@ def _of_chinese(sentence: Sentence) -> set[str]:
   }
 
 
-def _of_other(text: str, language: str) -> set[str]:
-  words = {word.rstrip("'’-") for word in _WORDS.findall(text.lower())}
-  if language == "en":
-    words -= _ENGLISH_STOP_WORDS
+def _of_english(sentence: Sentence) -> set[str]:
+  return {word for word, part in _english_tagger()(sentence.text.lower()) if part[:2] in ("NN", "VB", "JJ")}
+
+
+def _of_other(sentence: Sentence) -> set[str]:
+  words = {word.rstrip("'’-") for word in _WORDS.findall(sentence.text.lower())}
   return {word for word in words if len(word) >= _MIN_LETTERS}
+
+
+_WORDS_OF = {"zh": _of_chinese, "en": _of_english}
+"""Language code -> the words of a sentence that may be labels."""
+
+
+@functools.cache
+def _english_tagger() -> Callable[[str], list[tuple[str, str]]]:
+  """TextBlob's tagger, which brings its lexicon: text -> words and the Penn Treebank's parts of speech."""
+  try:
+    from textblob.en import tag
+  except ImportError as error:
+    raise UsageError(
+      f"textblob, which tags parts of speech of English, is not installed: {extras.install('words')}, or give"
+      " --labels=FILE"
+    ) from error
+  return tag
 
 
 def tag_words(text: str) -> list[tuple[str, str]]:
   """Splits a Chinese sentence into words and ICTCLAS's parts of speech (`n`, `vn`, `a`, ...), by `jieba.posseg`."""
   return [(pair.word, pair.flag) for pair in _tagger().cut(text) if not pair.word.isspace()]
+
+
+@functools.cache
+def dictionary() -> frozenset[str]:
+  """The words of jieba's dictionary, nearly 350,000."""
+  return frozenset(word for word, frequency in _tagger().tokenizer.FREQ.items() if frequency)
 
 
 @functools.cache

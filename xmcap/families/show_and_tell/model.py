@@ -18,6 +18,13 @@ from flax import struct
 from xmcap.models import limits
 from xmcap.models.layers import Dense, Dropout, check_dtype, parameter, resolve_dtype
 
+
+def _remembering(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+  """Biases of the gates that begin at 0, but for 1 of the forget gate, so that an LSTM begins by keeping its state."""
+  del key
+  return jnp.repeat(jnp.array([0, 1, 0, 0], dtype), shape[0] // 4)
+
+
 _UNIFORM = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
@@ -92,7 +99,9 @@ class Lstm(nn.Module):
 
   def setup(self):
     gates, axes = 4 * self.width, ("embed", "mlp")
-    self.input = Dense(gates, axes, use_bias=True, kernel_init=_UNIFORM, dtype=self.dtype)
+    self.input = Dense(
+      gates, axes, use_bias=True, kernel_init=_UNIFORM, bias_init=_remembering, dtype=self.dtype
+    )
     self.kernel = parameter("kernel", _UNIFORM, (self.width, gates), axes)
 
   def __call__(self, x: jax.Array, present: jax.Array, state: State) -> tuple[State, jax.Array]:
@@ -142,7 +151,7 @@ class LstmDecoder(nn.Module):
     x = self.dropout(jnp.concatenate([encoded, embedded.astype(encoded.dtype)], axis=1), deterministic)
     read = jnp.broadcast_to(jnp.arange(length) > 0, embedded.shape[:2])
     present = jnp.concatenate([encoded_mask, read], axis=1)
-    _, outputs = self.lstm(x, present, self._zeros(len(x)))
+    _, outputs = self.lstm(x, present, self._zeros(x.shape[0]))
     return self.dropout(outputs[:, first:], deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
@@ -154,8 +163,12 @@ class LstmDecoder(nn.Module):
   ) -> tuple[Nothing, State]:
     """The state after image and LangId, for each beam of a search."""
     del max_length
-    last, _ = self.lstm(encoded, encoded_mask, self._zeros(len(encoded)))
-    return Nothing(), jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0)[:, None, None], last)
+    last, _ = self.lstm(encoded, encoded_mask, self._zeros(encoded.shape[0]))
+
+    def of_beams(x: jax.Array) -> jax.Array:
+      return jnp.broadcast_to(x[:, None], (x.shape[0], beams, x.shape[1])).reshape(-1, 1, 1, x.shape[1])
+
+    return Nothing(), jax.tree.map(of_beams, last)
 
   def step(
     self, embedded: jax.Array, position: jax.Array, cross: Nothing, cache: State
@@ -167,6 +180,6 @@ class LstmDecoder(nn.Module):
     last, outputs = self.lstm(x, jnp.broadcast_to(position > 0, x.shape[:2]), before)
     return outputs.reshape(embedded.shape), jax.tree.map(lambda x: x[:, None, None], last)
 
-  def _zeros(self, rows: int) -> State:
+  def _zeros(self, rows: Any) -> State:
     zeros = jnp.zeros((rows, self.config.emb_dim), jnp.float32)
     return State(zeros, zeros)

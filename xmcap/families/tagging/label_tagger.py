@@ -33,11 +33,15 @@ class TaggerConfig:
 
   sizes: Sizes
   first: Sizes = ()
-  hidden: limits.MlpWidth = 1024
+  hidden: limits.MlpWidth | tuple[limits.MlpWidth, ...] = 1024
   dropout_rate: limits.Rate = 0.5
 
   def __post_init__(self):
+    if isinstance(self.hidden, list):  # of gin or `model.json`
+      object.__setattr__(self, "hidden", tuple(self.hidden))
     limits.check(self)
+    if self.hidden == ():
+      raise limits.FieldError("TaggerConfig", "hidden", "is (): give the width of at least one layer")
     for name in ("sizes", "first"):  # of `model.json`: lists
       object.__setattr__(self, name, tuple((language, size) for language, size in getattr(self, name)))
     codes = [language for language, _ in self.sizes]
@@ -55,25 +59,28 @@ class TaggerConfig:
 
 
 class TagMlp(nn.Module):
-  """One hidden layer with ReLU and dropout, and a linear head for each language. Float32 throughout.
+  """Hidden layers with ReLU and dropout, and a linear head for each language. Float32 throughout.
 
-  Parameters: `hidden`, and a head named by the code of each language, such as `zh`.
+  Parameters: `hidden`, `hidden_2` and so on, and a head named by the code of each language, such as `zh`.
 
   Attributes:
     sizes: languages and their numbers of labels.
-    hidden: width of the hidden layer.
-    dropout_rate: dropout of the hidden layer.
+    hidden: width of the hidden layer, or widths of several.
+    dropout_rate: dropout of the hidden layers.
   """
 
   sizes: Sizes
-  hidden: int
+  hidden: int | tuple[int, ...]
   dropout_rate: float
 
   @nn.compact
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
     """[B, D] -> logits float32 [B, L], those of all languages side by side."""
-    x = nn.relu(self._dense(self.hidden, ("embed", "mlp"), "hidden")(x))
-    x = Dropout(self.dropout_rate, broadcast_dims=())(x, deterministic)
+    widths = self.hidden if isinstance(self.hidden, tuple) else (self.hidden,)
+    for number, width in enumerate(widths, 1):
+      name = "hidden" if number == 1 else f"hidden_{number}"
+      x = nn.relu(self._dense(width, ("embed", "mlp"), name)(x))
+      x = Dropout(self.dropout_rate, broadcast_dims=())(x, deterministic)
     heads = [self._dense(size, ("mlp", "classes"), language)(x) for language, size in self.sizes]
     return jnp.concatenate(heads, axis=-1)
 

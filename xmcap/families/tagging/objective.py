@@ -25,7 +25,7 @@ class LabelObjective:
     labels: language code -> folder that `xmcap data tags` wrote, as in the stream.
     vit: configuration of the ViT; None: the batches have stored features.
     first: the same as `labels` for the first network of a cascade; {}: no cascade.
-    hidden: width of the hidden layers.
+    hidden: width of the hidden layer, or widths of several, as (1024, 2048) of the tag recommender (section III-A3).
     dropout_rate: dropout of the hidden layers.
   """
 
@@ -34,7 +34,7 @@ class LabelObjective:
     labels: Mapping[str, str] = gin.REQUIRED,
     vit: ImageConfig | None = gin.REQUIRED,
     first: Mapping[str, str] | None = None,
-    hidden: int = 1024,
+    hidden: int | tuple[int, ...] = 1024,
     dropout_rate: float = 0.5,
   ):
     self.names = labels_lib.read_names(labels)

@@ -31,6 +31,8 @@ class Word2VisualVecConfig:
     rnn_words: the GRU reads so many words; counts and mean are of all.
     hidden: width of the hidden layer.
     attention: a sum over all states of the GRU, weighted by a softmax, instead of its last state.
+    only_counts: encode a sentence as the counts of its words alone, a bag of words, as COCO-CN's sentences are
+      recommended (section III-A2).
     relu_output: whether a ReLU follows the output. The features of a CNN after its last ReLU are never negative; those
       of a ViT are, and need False.
     dropout_rate: dropout of the hidden layer.
@@ -41,11 +43,16 @@ class Word2VisualVecConfig:
   rnn_words: limits.Length = 32
   hidden: limits.MlpWidth = 2048
   attention: bool = False
+  only_counts: bool = False
   relu_output: bool = True
   dropout_rate: limits.Rate = 0.2
 
   def __post_init__(self):
     limits.check(self)
+    if self.only_counts and self.attention:
+      raise limits.FieldError(
+        "Word2VisualVecConfig", "attention", "is True: only_counts has no states to attend to"
+      )
 
 
 class Gru(nn.Module):
@@ -82,7 +89,8 @@ class Gru(nn.Module):
 class Word2VisualVec(nn.Module):
   """Sentences to features of images. Float32 throughout.
 
-  Parameters: `gru`, `attention` (if asked for), `hidden`, `output`. The words' vectors are inputs, and do not learn.
+  Parameters: `gru` (if not `only_counts`), `attention` (if asked for), `hidden`, `output`. The words' vectors are
+  inputs, and do not learn.
 
   Attributes:
     words: sizes and variants.
@@ -104,19 +112,25 @@ class Word2VisualVec(nn.Module):
     Returns:
       float32 [B, F]. A sentence without words is that of zero states, counts and mean.
     """
-    config, present = self.words, words > 0
-    read = config.rnn_words
-    last, states = Gru(config.rnn_width, name="gru")(vectors[:, :read], present[:, :read])
-    if config.attention:
-      last = self._attended(states, present[:, :read])
-    counts = jnp.sum(jax.nn.one_hot(words - 1, self.vocab_size), axis=1)
-    lengths = jnp.sum(present, axis=1, keepdims=True)
-    mean = jnp.sum(vectors * present[..., None], axis=1) / jnp.maximum(lengths, 1)
-    x = jnp.concatenate([last, counts, mean], axis=-1)
+    config = self.words
+    x = jnp.sum(jax.nn.one_hot(words - 1, self.vocab_size), axis=1)
+    if not config.only_counts:
+      x = self._with_order(x, vectors, words > 0)
     x = nn.relu(self._dense(config.hidden, ("embed", "mlp"), "hidden")(x))
     x = Dropout(config.dropout_rate, broadcast_dims=())(x, deterministic)
     x = self._dense(config.output_dim, ("mlp", "image_embed"), "output")(x)
     return nn.relu(x) if config.relu_output else x
+
+  def _with_order(self, counts: jax.Array, vectors: jax.Array, present: jax.Array) -> jax.Array:
+    """The counts [B, V], after the GRU's state and before the mean vector: [B, H + V + D]."""
+    config = self.words
+    read = config.rnn_words
+    last, states = Gru(config.rnn_width, name="gru")(vectors[:, :read], present[:, :read])
+    if config.attention:
+      last = self._attended(states, present[:, :read])
+    lengths = jnp.sum(present, axis=1, keepdims=True)
+    mean = jnp.sum(vectors * present[..., None], axis=1) / jnp.maximum(lengths, 1)
+    return jnp.concatenate([last, counts, mean], axis=-1)
 
   def _attended(self, states: jax.Array, present: jax.Array) -> jax.Array:
     """The states [B, T, H] summed by the softmax of m_i = W'h_i + b over the words of a sentence: [B, H]."""
