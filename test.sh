@@ -22,8 +22,8 @@ while [ $# -gt 0 ]; do
 done
 prepare_environment "[test,docs,serve,types]" "$latest"
 
-# Only tests against transformers and torchmetrics need torch: PyTorch's build without CUDA, where pip finds it.
-if ! "$venv/bin/python" -c 'import torch, torchmetrics, transformers' 2>/dev/null; then
+# Only tests against transformers, torchmetrics and bert_score need torch: PyTorch's build without CUDA, where pip finds it.
+if ! "$venv/bin/python" -c 'import bert_score, torch, torchmetrics, transformers' 2>/dev/null; then
   if [ -n "$latest" ]; then
     "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" -e ".[parity]"
   else
@@ -32,7 +32,7 @@ if ! "$venv/bin/python" -c 'import torch, torchmetrics, transformers' 2>/dev/nul
       --requirement .ci/torch-cpu.lock 2>/dev/null; then
       torch=(--constraint .ci/torch-cpu.lock "$(grep -o '^torch==[^ ]*' .ci/torch-cpu.lock)")
     fi
-    mapfile -t peers < <(grep -oE '^(torchmetrics|transformers)==[^ ]*' requirements.lock)
+    mapfile -t peers < <(grep -oE '^(bert-score|torchmetrics|transformers)==[^ ]*' requirements.lock)
     install_hashed "${torch[@]}" "${peers[@]}"
   fi
   # The package index's torch brings triton; its LLVM and that of jax 0.12 end a process that loads both.
