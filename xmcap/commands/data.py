@@ -36,7 +36,9 @@ def _add_select(actions) -> None:
     "latitude and longitude; or a folder of pictures with GPS coordinates in EXIF"
   )
   places = "CSV of language, country and perhaps area (IN.28); default: where the 36 languages have an official status"
-  cities = "for coordinates: a table of GeoNames such as cities500.zip; its nearest place within 100 km gives country and area"
+  cities = (
+    "for coordinates: a table such as GeoNames' cities500.zip; its nearest place, within 100 km, counts"
+  )
   base.text(command, "candidates", "FILE", candidates)
   out = "CSV of the selected pictures, their languages and levels"
   base.text(command, "--out", "FILE", out, endings=(".csv",), required=True)
