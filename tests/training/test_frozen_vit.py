@@ -133,7 +133,7 @@ def test_vectors_of_another_vit_end_the_run_before_a_step(tmp_path, corpus, feat
 
 @pytest.mark.parametrize(
   "field, message",
-  [({"pool": "none"}, "ViTConfig.pool = 'none'"), ({"width": 32}, "16 numbers, but the ViT's have 32")],
+  [({"pool": "none"}, "ViTConfig.pool = 'none'"), ({"width": 32}, "16 numbers, but the model's have 32")],
 )
 def test_vectors_that_the_vit_does_not_make_are_refused(corpus, streams, field, message):
   with pytest.raises(UsageError, match=message):

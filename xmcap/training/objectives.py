@@ -13,6 +13,7 @@ from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.layers import pieces
 from xmcap.models.parts import IMAGE, ImageConfig, LanguageModelConfig, image_tower, input_shape
+from xmcap.models.stored_vectors import StoredVectorsConfig
 from xmcap.training import token_loss
 
 Batch = Mapping[str, jax.Array]
@@ -58,7 +59,7 @@ class CaptionObjective:
 
     Two images are compared. The captioner that is trained on vectors will see images through this tower.
     """
-    if not getattr(stream, "features", "") or IMAGE not in params:
+    if not getattr(stream, "features", "") or isinstance(self.module.vit, StoredVectorsConfig):
       return
     rows = range(min(2, stream.num_images))
     pixels = dataclasses.replace(stream, features="").batch(0, rows)["image"]
