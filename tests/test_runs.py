@@ -11,9 +11,12 @@ from tests.make.command import xmcap
 from xmcap import configuration, gin_files
 from xmcap.data import images
 from xmcap.errors import UsageError
+from xmcap.families.plugs.image_inputs import VectorAndLabelsConfig
+from xmcap.families.plugs.stabilizer import Stabilizer
 from xmcap.languages import TRAINED
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.planning.parameters import count_parameters
 from xmcap.training.run_arguments import Arguments
 
 RUNS = ("pretrain_cc3m35l", "finetune_coco35l", "train_coco35l")
@@ -216,3 +219,36 @@ def test_inception_crops_are_for_training_alone(corpus):
   assert Arguments()["stream"]().augment == images.InceptionCrop(max_aspect=1.3333)
   (evaluator,) = Arguments()["evaluators"]()
   assert evaluator.stream.augment is None
+
+
+# Section 3.3 and Table 4 of the draft: rate, steps of halving, batch, decoder layers, form, millions of parameters.
+@pytest.mark.parametrize(
+  "run, overrides, rate, halve_every, batch, decoder_layers, form, millions",
+  [
+    ("tgt", [], 0.18, 200_000, 4096, 6, None, 57),
+    ("plugs", ["FORM='plain'"], 1e-4, 150_000, 4096, 6, "plain", 57),
+    ("plugs", [], 1e-4, 150_000, 4096, 6, "consistent", 57),
+    ("plugs", ["DECODER_LAYERS=8", "BATCH_SIZE=8192"], 1e-4, 150_000, 8192, 8, "consistent", 65),
+    ("plugs", ["DECODER_LAYERS=10", "BATCH_SIZE=8192"], 1e-4, 150_000, 8192, 10, "consistent", 73),
+  ],
+  ids=["TGT", "L31", "L31-CMCD", "L31-CMCD8", "L31-CMCD10"],
+)
+def test_models_of_the_draft(run, overrides, rate, halve_every, batch, decoder_layers, form, millions):
+  rows = "T5Config.vocab_size=12032"  # 12,000 tokens, and the separator
+  files = ["data/cc3m35l.gin", "runs/train.gin", "models/plugs.gin", f"runs/{run}.gin"]
+  configuration.parse(files, [*overrides, rows])
+  optimizer, t5 = Arguments()["optimizer"](), T5Config()
+  assert optimizer.transformation.__name__ == ("sgd" if run == "tgt" else "adam")
+  assert (optimizer.l2, optimizer.clip_norm, t5.dropout_rate) == (1e-5, None, 0.3)
+  schedule = optimizer.schedule
+  assert (schedule.learning_rate, schedule.warmup_steps, schedule.halve_every) == (rate, 16_000, halve_every)
+  assert configuration.macro("BATCH_SIZE") == batch
+  assert (t5.emb_dim, t5.num_encoder_layers, t5.num_decoder_layers) == (512, 6, decoder_layers)
+  counts = count_parameters(VectorAndLabelsConfig(), t5)
+  assert sum(counts.values()) == pytest.approx(1e6 * millions, rel=0.012)
+  languages = gin.query_parameter("CaptionStream.languages")
+  if form is None:
+    assert languages == ("en",)
+  else:
+    assert set(configuration.macro("LANGUAGES")) == set(TRAINED) - {"bn", "mi", "sw", "te"}
+    assert Stabilizer().form == form

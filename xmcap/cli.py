@@ -25,6 +25,7 @@ _COMMANDS = {
     name: name
     for name in (
       "caption",
+      "translate",
       "tag",
       "embed",
       "features",

@@ -29,6 +29,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
   "heic": ("pillow_heif",),
   "hub": ("huggingface_hub",),
   "wandb": ("wandb",),
+  "bert": ("bert_score",),
   "beam": ("apache_beam", "mlcroissant"),
   "t5x": ("t5x",),
 }

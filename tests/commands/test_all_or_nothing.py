@@ -26,10 +26,10 @@ WRITES = {
   ),
   _TOGETHER: (
     "check", "compare", "convert", "data check", "data index", "data labels", "data tags", "data words", "eval",
-    "export", "features", "human annotate", "human annotations", "human choose", "human rate", "human rubric",
-    "human sxs", "human thumb", "published babel-imagenet", "published coco-cn", "published thumb", "published xm3600",
-    "published xm3600-draft", "retrieval fuse", "score", "score correlation", "score retrieval", "score tags",
-    "score zero-shot",
+    "export", "features", "human annotate", "human annotations", "human choose", "human judgements", "human rate",
+    "human rubric", "human sxs", "human thumb", "published babel-imagenet", "published coco-cn", "published thumb",
+    "published xm3600", "published xm3600-draft", "retrieval fuse", "score", "score correlation", "score retrieval",
+    "score tags", "score zero-shot", "translate",
   ),
   _RESUMES: (
     "data build babel_imagenet", "data build cc3m35l", "data build coco35l", "data build coco_cn",

@@ -168,7 +168,7 @@ def test_prefetched_batches_are_the_same(paired):
 
 def test_a_vocabulary_sees_oversampled_languages_more_often(folder, tmp_path, monkeypatch):
   seen = []
-  monkeypatch.setattr(vocabulary, "_train", lambda sentences, *rest: seen.append(Counter(sentences)))
+  monkeypatch.setattr(vocabulary, "_train", lambda sentences, *rest, **options: seen.append(Counter(sentences)))
   for oversample in (None, {"en": 90}):
     vocabulary.train_on_records(folder, "", 340, oversample=oversample)
   once, often = seen

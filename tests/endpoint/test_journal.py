@@ -40,9 +40,7 @@ def test_torn_last_line_is_removed(tmp_path, cut):
 def test_other_files_are_refused(tmp_path, line):
   path = tmp_path / "a.jsonl"
   path.write_text(f"{line}\n", encoding="utf-8")
-  assert refusal(Journal, path) == (
-    f"{path}, line 1: not an answer of `xmcap caption --endpoint`: move the file away"
-  )
+  assert refusal(Journal, path) == (f"{path}, line 1: not an answer of an endpoint: move the file away")
   assert path.read_text(encoding="utf-8") == f"{line}\n"
 
 

@@ -59,7 +59,7 @@ def test_signature_names_all_that_is_asked(tmp_path):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("max_tokens = 9", "neither `text` nor `texts`"),
+    ("max_tokens = 9", "no `text`, `texts` or `translation`"),
     ('text = "Caption:"\nmax_tokens = 9', "does not say which language"),
     ('text = "In {language}"', "missing required field `max_tokens`"),
     ('text = "In {language}"\nmax_tokens = 9\ntemperature = 0', "unknown field `temperature`"),

@@ -10,7 +10,7 @@ from flax import traverse_util
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.stacking import merge
-from xmcap.training.optimizer import Optimizer, adafactor, adam, rmsprop
+from xmcap.training.optimizer import Optimizer, adafactor, adam, rmsprop, sgd
 from xmcap.training.schedule import ConstantThenRsqrt
 
 PARAMS = {
@@ -73,6 +73,37 @@ def test_rmsprop_is_torchs():
     theirs.grad = torch.tensor(grad)
     rule.step()
   np.testing.assert_allclose(params["a"], theirs.detach(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  "rule, theirs",
+  [(adam, "Adam"), (sgd, "SGD"), (lambda: sgd(momentum=0.9), "SGD")],
+  ids=["adam", "sgd", "momentum"],
+)
+def test_l2_in_the_loss_is_torchs_weight_decay(rule, theirs):
+  torch = pytest.importorskip("torch")  # 2.13
+  params = {"a": jnp.array([[1.0, -2.0], [0.5, 30.0]])}
+  parameter = torch.nn.Parameter(torch.tensor(np.array(params["a"])))
+  more = {"momentum": 0.9} if rule not in (adam, sgd) else {}
+  reference = getattr(torch.optim, theirs)([parameter], lr=0.1, weight_decay=0.03, **more)
+  optimizer = Optimizer(rule, RATE, clip_norm=None, l2=0.03)
+  state = optimizer.init(params)
+  for step in range(4):
+    grad = np.array([[0.1 * step, -0.2], [0.01, 0.0]], np.float32)
+    params, state, _ = optimizer.update({"a": jnp.asarray(grad)}, state, params, step, 4)
+    parameter.grad = torch.tensor(grad)
+    reference.step()
+  np.testing.assert_allclose(params["a"], parameter.detach(), rtol=1e-4)
+
+
+def test_l2_leaves_frozen_parameters_alone():
+  optimizer = Optimizer(sgd, RATE, frozen=["^vit/"], l2=0.5)
+  learning, frozen = optimizer.split(PARAMS)
+  moved = run(optimizer, learning, jax.tree.map(jnp.zeros_like, learning), steps=1)
+  np.testing.assert_allclose(moved["decoder"]["kernel"], 2.0 - 0.1 * 0.5 * 2.0, rtol=1e-6)
+  assert frozen.keys() == {"vit"}
+  with pytest.raises(UsageError, match="l2 is -1"):
+    Optimizer(sgd, RATE, l2=-1)
 
 
 def test_clips_by_global_norm():

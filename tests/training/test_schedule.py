@@ -51,6 +51,10 @@ def test_warm_up_then_halving():
   schedule = WarmupThenHalving(learning_rate=1.0, warmup_steps=2, halve_every=3)
   assert [float(schedule(step, 100)) for step in range(9)] == [0.5, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25]
   assert float(WarmupThenHalving(2.0, 0, 10)(0, 1)) == 2
+  drafts = WarmupThenHalving()  # section 3.3 and Table 4 of the draft
+  assert [float(drafts(step, 0)) for step in (7_999, 15_999, 165_999, 166_000, 316_000)] == pytest.approx(
+    [0.5e-4, 1e-4, 1e-4, 0.5e-4, 0.25e-4]
+  )
   with pytest.raises(UsageError, match="halve_every is 0: give a number of at least 1"):
     WarmupThenHalving(halve_every=0)
 

@@ -12,6 +12,8 @@ from xmcap.errors import UsageError
 from xmcap.files import outputs
 
 if TYPE_CHECKING:
+  from xmcap.endpoint.asking import Price
+  from xmcap.endpoint.client import Endpoint
   from xmcap.endpoint.inputs import Pictures
   from xmcap.endpoint.journal import Journal
   from xmcap.endpoint.run import Settings
@@ -25,25 +27,50 @@ OF_ENDPOINT = (
 
 
 def add_endpoint(group) -> None:
-  """Adds the options of an endpoint: whom to ask, and what."""
+  """Adds the options of an endpoint that is shown pictures: whom to ask, and what."""
   shots = "a corpus whose pictures and captions are the examples, drawn with --seed"
   strategy = "direct; translate: English first; or together: one question for all languages; default: direct"
-  key = "environment variable with the API key; default: OPENAI_API_KEY"
-  cost = "ask nothing more after so much, with earlier runs of the same --out"
-  base.text(group, "--endpoint", "URL", "an OpenAI-compatible server, such as http://localhost:8000/v1", "")
-  base.text(group, "--model", "NAME", "the model's name there", "")
+  add_server(group)
   base.text(group, "--prompt", "NAME", "a published prompt, or your own FILE.toml; default: xmcap", "")
   base.number(group, "--shots", "examples before each question, with --shots_from")
   base.text(group, "--shots_from", "PATH", shots, "", type=base.address)
   base.number(group, "--seed", "seed of the examples; default: 0")
   base.text(group, "--strategy", "NAME", strategy, "", choices=("direct", "translate", "together"))
+  base.flag(group, "--blind", "go on if the model does not see pictures")
+
+
+def add_server(group) -> None:
+  """Adds the options that say whom to ask, how, and at what cost; `server` and `costs` read them."""
+  key = "environment variable with the API key; default: OPENAI_API_KEY"
+  cost = "ask nothing more after so much, with earlier runs of the same --out"
+  base.text(group, "--endpoint", "URL", "an OpenAI-compatible server, such as http://localhost:8000/v1", "")
+  base.text(group, "--model", "NAME", "the model's name there", "")
   base.text(group, "--key_variable", "NAME", key, "")
   base.text(group, "--extra_body", "JSON", "further fields of each request", "")
   base.number(group, "--timeout", "seconds, after which a request is sent again; default: 180", least=1)
   base.number(group, "--max_requests", "most requests under way; default: 64", least=1, most=10_000)
   base.text(group, "--price", "IN,OUT[,CACHED]", "dollars for a million tokens", "")
   base.text(group, "--max_cost", "DOLLARS", cost, "")
-  base.flag(group, "--blind", "go on if the model does not see pictures")
+
+
+def server(arguments) -> "Endpoint":
+  """Returns whom to ask, by the options of `add_server`; UsageError if one is wrong."""
+  from xmcap.endpoint import inputs
+
+  limits = {"timeout_seconds": arguments.timeout, "max_requests": arguments.max_requests}
+  return inputs.endpoint(
+    arguments.endpoint, arguments.model, arguments.key_variable, arguments.extra_body,
+    **{name: limit for name, limit in limits.items() if limit},
+  )  # fmt: skip
+
+
+def costs(arguments) -> "tuple[Price, float | None]":
+  """Returns the price of tokens, and the largest cost in dollars; UsageError if an option is wrong."""
+  from xmcap.endpoint import inputs
+  from xmcap.endpoint.asking import Price
+
+  price = Price(*inputs.numbers("--price", arguments.price)) if arguments.price else Price()
+  return price, inputs.numbers("--max_cost", arguments.max_cost)[0] if arguments.max_cost else None
 
 
 def add_function(group) -> None:
@@ -62,25 +89,19 @@ class OfEndpoint:
 
   def __init__(self, arguments, codes: Sequence[str]):
     """Takes the options of `add_endpoint`; UsageError if one is wrong, or the prompt lacks one of the languages."""
-    from xmcap.endpoint import inputs, prompts
-    from xmcap.endpoint.asking import Price
+    from xmcap.endpoint import prompts
 
     if bool(arguments.shots) != bool(arguments.shots_from):
       raise UsageError(
         "--shots and --shots_from go together: how many examples, and the corpus that they are from"
       )
-    limits = {"timeout_seconds": arguments.timeout, "max_requests": arguments.max_requests}
-    self.endpoint = inputs.endpoint(
-      arguments.endpoint, arguments.model, arguments.key_variable, arguments.extra_body,
-      **{name: limit for name, limit in limits.items() if limit},
-    )  # fmt: skip
+    self.endpoint = server(arguments)
     self.name = self.endpoint.model
     self._arguments = arguments
     self._prompt = prompts.get(arguments.prompt or prompts.DEFAULT)
     for code in codes:
       self._prompt.of(code)
-    self._price = Price(*inputs.numbers("--price", arguments.price)) if arguments.price else Price()
-    self._max_cost = inputs.numbers("--max_cost", arguments.max_cost)[0] if arguments.max_cost else None
+    self._price, self._max_cost = costs(arguments)
 
   def settings(self, codes: Sequence[str], keys: Collection[str]) -> "Settings":
     """What is asked about pictures with these keys, of which none is an example."""

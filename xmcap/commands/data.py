@@ -32,9 +32,11 @@ def _add_select(actions) -> None:
     "the language, then from its continents, then from anywhere.",
   )  # fmt: skip
   candidates = (
-    "CSV of image/key (or ImageID), and languages (spoken in the area), or country (two letters), or both"
+    "CSV of image/key (or ImageID), and languages (spoken in the area), or country (two letters), or both; or "
+    "latitude and longitude; or a folder of pictures with GPS coordinates in EXIF"
   )
-  places = "CSV of language and country; default: where the 36 languages have an official status"
+  places = "CSV of language, country and perhaps area (IN.28); default: where the 36 languages have an official status"
+  cities = "for coordinates: a table of GeoNames such as cities500.zip; its nearest place within 100 km gives country and area"
   base.text(command, "candidates", "FILE", candidates)
   out = "CSV of the selected pictures, their languages and levels"
   base.text(command, "--out", "FILE", out, endings=(".csv",), required=True)
@@ -42,17 +44,20 @@ def _add_select(actions) -> None:
   base.add_languages(command, "to select for; default: all 36, or those of --places")
   base.number(command, "--count", "pictures for each language", 100, least=1)
   base.text(command, "--places", "FILE", places)
+  base.text(command, "--cities", "FILE", cities)
   base.number(command, "--seed", "seed of the order within a pool", 0)
 
 
 def _select(arguments) -> None:
   from xmcap.corpora.building import selection
 
-  outputs.keep_apart({"--out": arguments.out}, {"FILE": arguments.candidates, "--places": arguments.places})
+  tables = {"--places": arguments.places, "--cities": arguments.cities}
+  outputs.keep_apart({"--out": arguments.out}, {"FILE": arguments.candidates, **tables})
   countries = selection.countries_of_languages(arguments.places)
   with outputs.held(arguments.out, arguments.prog, folder=False):
+    candidates = selection.read_candidates(arguments.candidates, arguments.cities)
     selected = selection.select(
-      selection.read_candidates(arguments.candidates),
+      candidates,
       arguments.languages or tuple(countries),
       arguments.count,
       arguments.seed,
@@ -60,6 +65,8 @@ def _select(arguments) -> None:
     )
     selection.write(arguments.out, selected)
   print(selection.table(selected))
+  if candidates.left_out:
+    print(f"{arguments.candidates}: {candidates.left_out:,} pictures without coordinates were left out")
   print(f"{arguments.out}: {len(selected.pictures):,} pictures")
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from xmcap import languages
-from xmcap.commands import annotate, base, rate
+from xmcap.commands import annotate, base, judgements, rate
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
@@ -26,6 +26,7 @@ def add(commands) -> None:
   _add_choose(actions)
   rate.add(actions)
   annotate.add(actions)
+  judgements.add(actions)
 
 
 def _add_sxs(actions) -> None:

@@ -3,17 +3,17 @@
 from xmcap.commands import base
 from xmcap.files import outputs
 
-# Paper -> its tables, more about them, and what --results names; "": it has no files.
+# Paper -> its tables, more about them, and what --results names.
 _PAPERS = {
   "xm3600": (
-    "Tables 1 and 4 to 7 of XM3600, and its choice of comparisons",
+    "Tables 1, 2 and 4 to 7 of XM3600, and its choice of comparisons",
     "Differences of CIDEr come from Tables 8 to 11, correlations from Tables 5 and 7; Table 1 needs a release.",
     "a release such as captions.jsonl, for Table 1",
   ),
   "xm3600-draft": (
-    "Table 6 of the draft of XM3600, whose systems are PLuGS models",
-    "The correlations come from its Table 5.",
-    "",
+    "Tables 1, 2 and 6 of the draft of XM3600, whose systems are PLuGS models",
+    "The correlations come from its Table 5; Table 1, of distinct captions, needs a release.",
+    "a release such as captions.jsonl, for Table 1",
   ),
   "babel-imagenet": (
     "Tables 2 to 4 and 6 to 12 and Figures 3 to 5 and 7 of Babel-ImageNet",
@@ -31,7 +31,7 @@ _PAPERS = {
     "the repository jungokasai/THumB, or its folder mscoco",
   ),
 }
-_OPTIONAL = ("xm3600",)
+_OPTIONAL = ("xm3600", "xm3600-draft")
 
 
 def add(commands) -> None:
@@ -43,9 +43,8 @@ def add(commands) -> None:
       f"{details} Each printed cell is a row: printed, computed, deviation. 'equal' counts the cells with the printed "
       "digits, 'rounded' those that only rounding moves; every other deviation is listed, too.",
     )  # fmt: skip
-    command.set_defaults(paper=paper, results=None)
-    if results:
-      base.text(command, "--results", "PATH", results, required=paper not in _OPTIONAL)
+    command.set_defaults(paper=paper)
+    base.text(command, "--results", "PATH", results, required=paper not in _OPTIONAL)
     out = "folder for published.csv, with a row per cell, and published.md"
     base.text(command, "--out", "DIR", out, short="-o")
     base.add_raw(command)

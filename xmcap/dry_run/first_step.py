@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from xmcap.errors import XmcapError
+from xmcap.models.parts import input_shape
 from xmcap.training import sharding
 from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.deferred import at_once
@@ -119,8 +120,7 @@ def _has_pictures(objective: Any) -> bool:
 
 def _made_up(module: Any, images: int) -> Batch:
   random = np.random.default_rng(0)
-  side = module.vit.image_size
-  image = random.integers(0, 256, (images, side, side, 3), np.uint8)
+  image = random.integers(0, 256, (images, *input_shape(module.vit)), np.uint8)
   if not hasattr(module, "t5"):
     return {"image": image, "tags": np.ones((images, module.num_slots), np.int32)}
   tokens = random.integers(1, module.t5.vocab_size, (images, 1, 12), np.int32)

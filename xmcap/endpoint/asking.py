@@ -106,7 +106,7 @@ class Asking(Tally):
             continue
           tasks.create_task(of_picture(turn, picture))
     except BaseExceptionGroup as errors:
-      raise _first(errors) from None
+      raise first_error(errors) from None
 
   async def _picture(self, turn: int, picture: Picture) -> None:
     if self._strategy == "together":
@@ -183,8 +183,8 @@ class Asking(Tally):
       )
 
 
-def _first(errors: BaseException) -> BaseException:
-  """The first error of nested groups."""
+def first_error(errors: BaseException) -> BaseException:
+  """Returns the first error of nested groups."""
   while isinstance(errors, BaseExceptionGroup):
     errors = errors.exceptions[0]
   return errors

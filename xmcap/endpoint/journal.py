@@ -52,7 +52,7 @@ class Journal:
           question, answer = _parsed(line)
         except (ValueError, LookupError, TypeError, RecursionError):
           raise UsageError(
-            f"{path}, line {number:,}: not an answer of `xmcap caption --endpoint`: move the file away"
+            f"{path}, line {number:,}: not an answer of an endpoint: move the file away"
           ) from None
         self.states[question], self._starts[question] = answer.state, start
         self.tokens = self.tokens.plus(answer.tokens)

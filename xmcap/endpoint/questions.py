@@ -71,9 +71,9 @@ class Questions:
       },
     }
 
-  def of_translation(self, caption: str, language: str) -> dict[str, Any]:
-    """Returns the request for the translation of an English caption."""
-    return self._request([{"role": "user", "content": self.prompt.translation_of(caption, language)}])
+  def of_translation(self, caption: str, language: str, source: str = "en") -> dict[str, Any]:
+    """Returns the request for the translation of a caption from its language, `source`, into another."""
+    return self._request([{"role": "user", "content": self.prompt.translation_of(caption, language, source)}])
 
   def identity(self, request: Mapping[str, Any], picture: Picture | None) -> dict[str, Any]:
     """Returns what decides the answer of a request made by `of_picture` with bytes, by `of_all` or by `of_translation`.

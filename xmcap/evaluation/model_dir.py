@@ -265,8 +265,9 @@ def _evaluate(model_dir: str, evaluators: Sequence[Any], step: int | None, weigh
     _warn(
       f"{model_dir}: the run has done {steps[0]:,} of its {steps[1]:,} steps: let it finish before you judge it"
     )
+  image = model.image_config()
   if (
-    first and model.image_config() and model.language_model() and not {"dual", "stored"} & model.parts.keys()
+    first and image and not parts.reads_stored(image) and model.language_model() and "dual" not in model.parts
   ):
     options = {"step": step, "weights": weights}
     chosen = "".join(f" --{name}={value}" for name, value in options.items() if value is not None)

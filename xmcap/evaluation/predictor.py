@@ -21,8 +21,7 @@ from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
-from xmcap.models.parts import bound_image_config, bound_language_model
-from xmcap.models.stored_vectors import StoredVectorsConfig
+from xmcap.models.parts import bound_image_config, bound_language_model, input_shape, reads_stored
 from xmcap.models.t5 import PAD_ID
 from xmcap.models.targets import Stabilizing
 from xmcap.training import sharding
@@ -63,7 +62,7 @@ class Predictor:
     if not (mixture or vocabulary):
       raise UsageError("Predictor has neither mixture nor vocabulary: set one of them")
     self.captioner = _captioner()
-    if isinstance(self.captioner.vit, StoredVectorsConfig) and not features:
+    if reads_stored(self.captioner.vit) and not features:
       raise UsageError(
         "Predictor.features is empty, and the model reads no pixels: give the stored vectors (FEATURES)"
       )
@@ -137,10 +136,12 @@ class Predictor:
     vectors = features_lib.of_keys(
       features_lib.read(self.features), keys, self.features, "the pictures to caption"
     )
-    if vectors.shape[1] != self.captioner.vit.width:
+    vit = self.captioner.vit
+    width = input_shape(vit)[0] if reads_stored(vit) else vit.width
+    if vectors.shape[1] != width:
       raise UsageError(
-        f"{self.features}: vectors of {vectors.shape[1]} numbers, but the model's have {self.captioner.vit.width}: give"
-        " those that it was trained on"
+        f"{self.features}: vectors of {vectors.shape[1]} numbers, but the model's have {width}: give those that it was"
+        " trained on"
       )
     return dict(zip(keys, vectors, strict=True)).__getitem__
 

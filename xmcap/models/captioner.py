@@ -20,6 +20,7 @@ from xmcap.models.parts import (
   image_tower,
   input_shape,
   language_model,
+  reads_stored,
   scanned,
 )
 from xmcap.models.t5 import PAD_ID, TokenEmbedder
@@ -63,9 +64,11 @@ class Captioner(nn.Module):
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Images [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
 
-    Stored vectors of the image tower, [B, D], take its place: they are one token each.
+    Stored vectors of a tower that sees images, [B, D], take its place: they are one token each. Other towers read
+    stored vectors themselves.
     """
-    tokens = image[:, None] if image.ndim == 2 else self.image_tower(image, deterministic)
+    is_done = image.ndim == 2 and not reads_stored(self.vit)
+    tokens = image[:, None] if is_done else self.image_tower(image, deterministic)
     return self.projection(tokens)
 
   def encode(

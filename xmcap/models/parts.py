@@ -76,6 +76,10 @@ PARTS = {
   ),
   "tagger": ModelPart("xmcap.families.tagging.label_tagger:TaggerConfig", gin=False),
   "tags": ModelPart("xmcap.models.model_json:TagsInPrompt", gin=False),
+  "vector_and_labels": ModelPart(
+    "xmcap.families.plugs.image_inputs:VectorAndLabelsConfig",
+    "xmcap.families.plugs.image_inputs:VectorAndLabels", "width", "num_tokens",
+  ),
   "stabilizer": ModelPart("xmcap.families.plugs.stabilizer:Stabilizer"),
 }  # fmt: skip
 """Name in `model.json` -> part."""
@@ -84,8 +88,9 @@ PARTS = {
 class ImageConfig(Protocol):
   """The configuration of an image tower.
 
-  Its module maps images [rows, image_size, image_size, 3] with values 0..255 to [rows, num_tokens, width], in a stack
-  of `depth` layers (see `stacking`), of `num_heads` heads, whose activations have the `dtype`.
+  Its module maps images [rows, image_size, image_size, 3] with values 0..255, or stored vectors if it has an
+  `input_shape`, to [rows, num_tokens, width], in a stack of `depth` layers (see `stacking`), of `num_heads` heads,
+  whose activations have the `dtype`.
   """
 
   __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -169,6 +174,11 @@ def scanned(config: Any) -> Any:
 def input_shape(config: ImageConfig) -> tuple[int, ...]:
   """The shape of what an image tower is given of an image: its pixels, or its stored vector."""
   return getattr(config, "input_shape", (config.image_size, config.image_size, 3))
+
+
+def reads_stored(config: ImageConfig) -> bool:
+  """Whether an image tower reads stored vectors instead of pixels."""
+  return len(input_shape(config)) == 1
 
 
 def image_parts() -> Mapping[str, ModelPart]:

@@ -37,11 +37,13 @@ class StoredVectorsConfig:
 
 
 class StoredVectors(nn.Module):
-  """Refuses pixels: the captioner passes vectors [B, D] by the image tower."""
+  """Vectors [B, D] -> [B, 1, D]; UsageError for pixels."""
 
   config: StoredVectorsConfig
 
   def __call__(self, image: jax.Array, deterministic: bool = True) -> Any:
+    if image.ndim == 2:
+      return image[:, None]
     raise UsageError(
       "the model reads stored vectors of pictures, not pixels: give them, as FEATURES or --features"
     )

@@ -13,7 +13,7 @@ from xmcap.data import workers
 from xmcap.data.epochs import epochs
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.models.parts import IMAGE, bound_image_config
+from xmcap.models.parts import IMAGE, bound_image_config, input_shape, reads_stored
 from xmcap.models.t5 import T5Config
 from xmcap.planning import corpora
 from xmcap.planning.gpus import GpuNode
@@ -96,8 +96,10 @@ class PlannedRun:
   def shapes(self) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Name -> (shape, dtype) of the arrays of a global batch."""
     captions = (self.pictures, self.variant.captions_per_image)
+    vit, pixels = self.objective.module.vit, (self.image_size, self.image_size, 3)
+    shape, dtype = (input_shape(vit), np.float32) if reads_stored(vit) else (pixels, np.uint8)
     return {
-      "image": ((self.pictures, self.image_size, self.image_size, 3), np.uint8),
+      "image": ((self.pictures, *shape), dtype),
       "prompt_tokens": (self.prompts, np.int32),
       "target_tokens": ((*captions, self.target_length), np.int32),
       "target_weights": ((*captions, self.target_length), np.float32),

@@ -9,7 +9,6 @@ from xmcap import grid, markdown, spreadsheet
 from xmcap.files import files
 
 ROUNDED = "the numbers that it is computed from are rounded"
-NOT_AT_HAND = "the printed number is not at hand"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +18,7 @@ class RecomputedNumber:
   Attributes:
     table: where it is printed, such as `Table 2`; rows of one table are counted together.
     what: the cell, such as `mSigLIP, de`.
-    printed: the number with all digits that are printed: they say how exact it is; "": it is not at hand.
+    printed: the number with all digits that are printed: they say how exact it is; "" of a figure.
     computed: in the unit of `printed`.
     slack: how far rounding of the numbers that `computed` is made of can move it.
     reason: why the cell deviates, if that is known.
@@ -53,7 +52,7 @@ class RecomputedNumber:
   def why(self) -> str:
     """Why the digits differ; "" if they do not, or nobody knows."""
     if self.printed == "":
-      return self.reason or NOT_AT_HAND
+      return self.reason
     return "" if self.equal else ROUNDED if self.rounded else self.reason
 
 

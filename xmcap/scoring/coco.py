@@ -25,11 +25,10 @@ from xmcap import wording
 from xmcap.errors import UsageError, XmcapError
 from xmcap.reading import failed_requests
 from xmcap.scoring import metrics
-from xmcap.scoring.metrics import spice
+from xmcap.scoring.metrics import bleu, spice
 from xmcap.scoring.tokenizers import ptb
 from xmcap.terminal import shown
 
-_TINY, _SMALL = 1e-15, 1e-9  # bleu_scorer.py: keep a precision without n-grams or matches from dividing by 0
 _ORDERS = 4
 
 
@@ -144,9 +143,9 @@ class COCOEvalCap:
     length, reference, *counts = map(int, totals)
     correct, guess = counts[:_ORDERS], counts[_ORDERS:]
     print({"testlen": length, "reflen": reference, "guess": guess, "correct": correct})
-    print("ratio:", (length + _TINY) / (reference + _SMALL))
-    scores = _bleu(statistics)
-    for order, score in enumerate(_bleu(totals).tolist()):
+    print("ratio:", (length + bleu.TINY) / (reference + bleu.SMALL))
+    scores = bleu.unsmoothed(statistics)
+    for order, score in enumerate(bleu.unsmoothed(totals).tolist()):
       self._add(f"Bleu_{order + 1}", score, scores[:, order].tolist(), images)
 
   def _add_meteor(self, statistics: np.ndarray, images: Sequence[Hashable]) -> None:
@@ -213,22 +212,6 @@ def _check(images: Sequence[Hashable], references: Sequence[list[str]], results:
         f"{fault} for {wording.count(len(wrong), 'image')} ({wording.first_few(wrong)}); give one result for "
         "each image, or score only the images of the results: params['image_id'] = cocoRes.getImgIds()"
       )
-
-
-def _bleu(totals: np.ndarray) -> np.ndarray:
-  """Returns float64 [..., 4], BLEU-1 to 4 in [0, 1] as in pycocoevalcap's bleu_scorer.py.
-
-  Args:
-    totals: float64 [..., 10], the statistics of `metrics.Bleu(4)`, of an image or summed over images.
-  """
-  length, reference = totals[..., 0], totals[..., 1]
-  correct, guess = totals[..., 2 : 2 + _ORDERS], totals[..., 2 + _ORDERS :]
-  precisions = np.cumprod((correct + _TINY) / (guess + _SMALL), axis=-1)
-  ratio = (length + _TINY) / (reference + _SMALL)
-  # An empty caption has a ratio near 0, whose penalty is 0.
-  with np.errstate(over="ignore"):
-    penalty = np.exp(np.minimum(1 - 1 / ratio, 0))
-  return precisions ** (1 / np.arange(1, _ORDERS + 1)) * penalty[..., None]
 
 
 def _float(value: Any) -> float:

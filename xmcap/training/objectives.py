@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.layers import pieces
-from xmcap.models.parts import IMAGE, ImageConfig, LanguageModelConfig, image_tower, input_shape
-from xmcap.models.stored_vectors import StoredVectorsConfig
+from xmcap.models.parts import IMAGE, ImageConfig, LanguageModelConfig, image_tower, input_shape, reads_stored
 from xmcap.training import token_loss
 
 Batch = Mapping[str, jax.Array]
@@ -59,7 +58,7 @@ class CaptionObjective:
 
     Two images are compared. The captioner that is trained on vectors will see images through this tower.
     """
-    if not getattr(stream, "features", "") or isinstance(self.module.vit, StoredVectorsConfig):
+    if not getattr(stream, "features", "") or reads_stored(self.module.vit):
       return
     rows = range(min(2, stream.num_images))
     pixels = dataclasses.replace(stream, features="").batch(0, rows)["image"]
@@ -82,14 +81,17 @@ class CaptionObjective:
     vit, stored = self.module.vit, batch.get("features")
     if stored is None:
       return batch["image"]
-    if vit.num_tokens > 1:
+    width = vit.width
+    if reads_stored(vit):
+      (width,) = input_shape(vit)
+    elif vit.num_tokens > 1:
       raise UsageError(
         "CaptionStream.features: one vector for each picture, but with ViTConfig.pool = 'none' the model reads all"
         " patch tokens: train on pixels, or use a ViT with the pool gap, map or tok"
       )
-    if stored.shape[-1] != vit.width:
+    if stored.shape[-1] != width:
       raise UsageError(
-        f"CaptionStream.features: vectors of {stored.shape[-1]} numbers, but the model's have {vit.width}: give those"
+        f"CaptionStream.features: vectors of {stored.shape[-1]} numbers, but the model's have {width}: give those"
         " of its image tower"
       )
     return stored

@@ -1,6 +1,7 @@
 """Optimizers: an optax update rule, a learning-rate schedule, multipliers, clipping and freezing."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -83,22 +84,34 @@ def rmsprop(decay: float = 0.9, eps: float = 1e-8) -> optax.GradientTransformati
 
 
 @gin.configurable
+def sgd(momentum: float = 0.0) -> optax.GradientTransformation:
+  """Gradient descent with learning rate 1.
+
+  Args:
+    momentum: share of the last update that is added to the gradient, as in torch; 0: none.
+  """
+  return optax.trace(momentum) if momentum else optax.identity()
+
+
+@gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-  """Turns gradients into new parameters: an update rule, a schedule, multipliers, clipping and freezing.
+  """Turns gradients into new parameters: an update rule, a schedule, multipliers, L2, clipping and freezing.
 
   Patterns are matched by `re.search` against a parameter's path, such as `decoder/layers_0/mlp/wi_0/kernel`. The layers
   of a stack are one array, `decoder/layers/mlp/wi_0/kernel`, but a pattern may name a single layer. A pattern without
   effect is an error.
 
   Attributes:
-    transformation: makes the optax rule with learning rate 1: `adafactor`, `adam` or `rmsprop`. Each layer of a stack
-      has its own.
+    transformation: makes the optax rule with learning rate 1: `adafactor`, `adam`, `rmsprop` or `sgd`. Each layer of a
+      stack has its own.
     schedule: (step, total_steps) -> learning rate. It depends on the step alone, so skipped updates do not shift it.
     multipliers: (pattern, number) pairs. The first match multiplies a parameter's learning rate; without one it is
       unchanged.
     frozen: patterns of parameters that do not learn. They have no gradients and no optimizer state, unless other layers
       of their stack learn.
+    l2: weight of half the squared L2 norm of the parameters that learn, a term of the loss whose gradient, `l2` times
+      the parameters, is added before clipping (torch's `weight_decay` of Adam and SGD). It is reported without it.
     clip_norm: gradients are scaled down to this global L2 norm; None: no clipping, as in t5x.
     ema_decay: how much of the exponential moving average (EMA) of the weights stays at an update, such as 0.9999. The
       run is then evaluated by its EMA, which takes the memory of one more copy of the weights. 0 or None: no EMA.
@@ -111,8 +124,11 @@ class Optimizer:
   frozen: Sequence[str] = ()
   clip_norm: float | None = None
   ema_decay: float | None = 0.0
+  l2: float = 0.0
 
   def __post_init__(self):
+    if isinstance(self.l2, bool) or not isinstance(self.l2, int | float) or not 0 <= self.l2 < math.inf:
+      raise UsageError(f"Optimizer.l2 is {self.l2!r}: give a number of at least 0, such as 1e-5")
     decay = self.ema_decay or 0.0
     if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0 <= decay < 1:
       raise UsageError(
@@ -145,6 +161,8 @@ class Optimizer:
       for each part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the
       update).
     """
+    if self.l2:
+      grads = cast(Params, jax.tree.map(lambda grad, value: grad + self.l2 * value, grads, learning))
     measured = {
       "grad_norm": optax.tree.norm(grads),
       **_norms("grad_norm", grads),

@@ -17,7 +17,10 @@ _LARGEST = 1e30
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class WarmupThenHalving:
-  """Linear warm-up, then halved again and again, as PLuGS is trained with Adam in a draft of Crossmodal-3600.
+  """Linear warm-up, then halved again and again, as in section 3.3 of a draft of Crossmodal-3600.
+
+  The defaults are those of the plain and consistent PLuGS models of its Table 4. It does not say whether the rate falls
+  at once or bit by bit, nor from which step on: here at once, every `halve_every` steps after the warm-up.
 
   Attributes:
     learning_rate: the rate after the warm-up.
@@ -26,8 +29,8 @@ class WarmupThenHalving:
   """
 
   learning_rate: float = 1e-4
-  warmup_steps: int = 1_000
-  halve_every: int = 10_000
+  warmup_steps: int = 16_000
+  halve_every: int = 150_000
 
   def __post_init__(self):
     _check(self, "learning_rate", "warmup_steps", "halve_every")

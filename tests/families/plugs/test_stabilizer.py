@@ -50,9 +50,9 @@ def model(request, corpus, tmp_path_factory):
     f"--gin.FORM={request.param}", f"--gin.CaptionStream.languages={CODES}", "--gin.TOTAL_STEPS=350",
     "--gin.BATCH_SIZE=9", "--gin.CAPTIONS_PER_IMAGE=3", "--gin.STABILIZER_LENGTH=12",
     "--gin.TARGET_LENGTH=32", "--gin.CaptionStream.target_lengths=()",
-    "--gin.Writers.tensorboard=False", "--gin.Optimizer.transformation=@adam", "--gin.EVALUATORS=[]",
-    "--gin.Optimizer.schedule=@WarmupThenHalving()", "--gin.WarmupThenHalving.learning_rate=5e-3",
-    "--gin.WarmupThenHalving.warmup_steps=10", "--gin.WarmupThenHalving.halve_every=100",
+    "--gin.Writers.tensorboard=False", "--gin.EVALUATORS=[]",
+    "--gin.LEARNING_RATE=5e-3", "--gin.WarmupThenHalving.warmup_steps=10", "--gin.Predictor.search=@Greedy()",
+    "--gin.WarmupThenHalving.halve_every=100",
   ).succeeded()  # fmt: skip
   return request.param, folder
 

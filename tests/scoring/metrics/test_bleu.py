@@ -83,3 +83,15 @@ def test_sentence_bleu_is_the_mean_of_sacrebleu():
   mean = metric.aggregate(statistics.sum(axis=0), np.float64(4))
   assert mean == pytest.approx(np.mean(expected), abs=1e-9)
   assert "eff=yes" in metric.signature
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_coco_bleu_equals_pycocoevalcap(n):
+  scorer = pytest.importorskip("pycocoevalcap.bleu.bleu")
+  theirs, of_each = scorer.Bleu(4).compute_score(
+    dict(enumerate(_REFERENCES)), {number: [text] for number, text in enumerate(_HYPOTHESES)}, verbose=0
+  )
+  metric = metrics.CocoBleu(n)
+  statistics = metric.statistics(corpus(_HYPOTHESES, _REFERENCES))
+  assert metric.aggregate(statistics.sum(axis=0), np.array(4.0)) == pytest.approx(theirs[n - 1], rel=1e-12)
+  np.testing.assert_allclose(metric.image_scores(statistics), of_each[n - 1], rtol=1e-9)

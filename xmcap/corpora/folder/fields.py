@@ -12,7 +12,7 @@ from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.table import LANGUAGES, PICTURES, ColumnRole, TableRoles
 from xmcap.corpora.releases import xm3600
-from xmcap.data.records import Caption
+from xmcap.data.records import SOURCES, Caption
 from xmcap.errors import UsageError
 from xmcap.languages import unknown as unknown_language
 from xmcap.reading import layouts
@@ -99,6 +99,10 @@ def _captions(
   fields: Mapping[str, Any], column: ColumnRole, where: str, table: TableRoles, problems: Problems
 ) -> Iterator[Caption]:
   """Yields the usable captions of a column."""
+  source = (fields.get(table.written_by) or SOURCES[0]) if table.written_by else SOURCES[0]
+  if source not in SOURCES:
+    problems.add("missing_field", where, f"'{table.written_by}' is none of {', '.join(SOURCES)}")
+    return
   of_row = fields.get(table.language) if table.language else None
   texts = list(_texts(fields[column.name], where, problems))
   of_texts = of_row if isinstance(of_row, list) and len(of_row) == len(texts) else [of_row] * len(texts)
@@ -121,7 +125,7 @@ def _captions(
     elif (text := line_check.usable(text, where, problems)) and line_check.has_letters(
       text, code, where, problems
     ):
-      yield Caption(code, text.strip())
+      yield Caption(code, text.strip(), source=source)
 
 
 @functools.lru_cache(4096)

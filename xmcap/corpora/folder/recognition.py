@@ -28,6 +28,7 @@ from xmcap.corpora.folder.table import (
   OFTEN_OTHER,
   PICTURE,
   PICTURES,
+  SOURCE,
   SPLIT,
   TURNS,
   ColumnNames,
@@ -38,6 +39,7 @@ from xmcap.corpora.folder.table import (
   of_language,
   other,
 )
+from xmcap.data.records import SOURCES
 from xmcap.errors import UsageError
 from xmcap.reading import programs
 from xmcap.reading.columns import NUMBERED
@@ -97,6 +99,9 @@ def decide(
     roles[split] = ColumnRole(split, SPLIT, why="--splits=column:")
   elif split := next((name for name in named.usual(COLUMNS) if profiles[name].most == kinds.SPLITS), ""):
     roles[split] = ColumnRole(split, SPLIT, why=f"usual name, {kinds.SPLITS}")
+  for name in named.usual(("source",)):
+    if name not in roles and profiles[name].texts and profiles[name].texts <= {*SOURCES}:
+      roles[name] = ColumnRole(name, SOURCE, why=f"usual name, of {', '.join(SOURCES)}")
   image = image or named.asked(columns.image)
   why = "--image_column" if columns.image else "the sample's picture"
   if not image and profiles:

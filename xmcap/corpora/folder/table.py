@@ -17,7 +17,7 @@ from xmcap.reading.columns import ColumnNames, bare_of, language_in
 from xmcap.terminal import shown
 
 PICTURE, KEY, CAPTION, LANGUAGE, SPLIT, IGNORED = "picture", "key", "caption", "language", "split", "ignored"
-ADDRESS = "address"
+ADDRESS, SOURCE = "address", "source"
 
 PICTURES = (
   *columns.FILE_NAMES, "file_names", "images", "photos", "pictures", *map(str.lower, columns.KEYS), "id",
@@ -92,7 +92,7 @@ class ColumnRole:
 
   Attributes:
     name: its name in the source.
-    role: PICTURE, ADDRESS, KEY, CAPTION, LANGUAGE, SPLIT or IGNORED.
+    role: PICTURE, ADDRESS, KEY, CAPTION, LANGUAGE, SPLIT, SOURCE or IGNORED.
     language: code of its captions; "": the row says it.
     why: the reason, for the user.
     missed: whether it looks like captions and is ignored.
@@ -114,15 +114,15 @@ class TableRoles:
     source: the name of the source, for messages.
     asked: what the user asked for.
     columns: the columns of the sample, in their order.
-    image, address, split, language, key: names of the columns of these roles, or "".
+    image, address, split, language, key, written_by: names of the columns of these roles, or "".
   """
 
   def __init__(self, source: str, asked: ColumnNames, columns: Iterable[ColumnRole]):
     self.source, self.asked = source, asked
     self.columns = {column.name: column for column in columns}
-    self.image, self.address, self.split, self.language, self.key = (
+    self.image, self.address, self.split, self.language, self.key, self.written_by = (
       next((column.name for column in self.columns.values() if column.role == role), "")
-      for role in (PICTURE, ADDRESS, SPLIT, LANGUAGE, KEY)
+      for role in (PICTURE, ADDRESS, SPLIT, LANGUAGE, KEY, SOURCE)
     )
 
   @property

@@ -4,7 +4,8 @@ A file has
   title, source: whose prompt it is, and the paper or the public code that it was read from.
   text: the prompt, with {language} where the language's name stands, or {code} for its code.
   system: the system message; absent: none.
-  translation: for `--strategy=translate`, with {caption}, which is English, and {language}; absent: xmcap's own.
+  translation: for `--strategy=translate` and `xmcap translate`, with {caption}, the text, {language}, and {source}, the
+    text's language; absent: xmcap's own. A prompt that has it needs no text.
   together: for `--strategy=together`, with {languages}, which are codes with names; absent: xmcap's own.
   max_tokens: the largest number of tokens of a caption.
   parameters: further fields of a request, such as temperature and repetition_penalty.
@@ -15,6 +16,7 @@ A file has
 import functools
 import os
 import pathlib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -61,9 +63,10 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
       )
     return self._named(self.text, language)
 
-  def translation_of(self, caption: str, language: str) -> str:
-    """Returns the prompt for a translation of an English caption."""
-    return self._named(self.translation, language).replace("{caption}", caption)
+  def translation_of(self, caption: str, language: str, source: str = "en") -> str:
+    """Returns the prompt for the translation of a caption from its language, `source`, into another."""
+    text = self._named(self.translation.replace("{source}", self._name(source)), language)
+    return text.replace("{caption}", caption)
 
   def of_all(self, languages: Sequence[str]) -> str:
     """Returns the prompt for captions in several languages at once."""
@@ -71,8 +74,10 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     return self.together.replace("{languages}", ", ".join(named))
 
   def _named(self, text: str, language: str) -> str:
-    name = self.names.get(language) or languages_lib.get(language).english_name
-    return text.replace("{language}", name).replace("{code}", language)
+    return text.replace("{language}", self._name(language)).replace("{code}", language)
+
+  def _name(self, language: str) -> str:
+    return self.names.get(language) or languages_lib.get(language).english_name
 
   @property
   def signature(self) -> str:
@@ -100,19 +105,22 @@ def get(name: str) -> Prompt:
   else:
     raise wording.unknown_name("prompt", name, (*names(), "a file FILE.toml"))
   try:
-    prompt = msgspec.convert({"title": stem, "source": name, **tomllib.loads(text), "name": stem}, Prompt)
+    fields = {"title": stem, "source": name, **tomllib.loads(text), "name": stem}
+    prompt = msgspec.convert(fields, Prompt)
   except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
     raise UsageError(
       f"--prompt={name}: {one_line(error)}: see the fields of a prompt in docs/any_model.md"
     ) from None
-  if not prompt.text and not prompt.texts:
+  if not prompt.text and not prompt.texts and "translation" not in fields:
     raise UsageError(
-      f"--prompt={name}: neither `text` nor `texts`: write the prompt, with {{language}} in it"
+      f"--prompt={name}: no `text`, `texts` or `translation`: write the prompt, with {{language}} in it"
     )
   if prompt.text and "{language}" not in prompt.text and "{code}" not in prompt.text:
     raise UsageError(
       f"--prompt={name}: `text` does not say which language: put {{language}} or {{code}} in it"
     )
+  if "{caption}" not in prompt.translation or not re.search("{(language|code)}", prompt.translation):
+    raise UsageError(f"--prompt={name}: `translation` needs {{caption}}, and {{language}} or {{code}}")
   return prompt
 
 

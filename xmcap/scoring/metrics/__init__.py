@@ -6,7 +6,8 @@ from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Cosines, Metric, interleave
-from xmcap.scoring.metrics.bleu import Bleu, SentenceBleu
+from xmcap.scoring.metrics.bert_score import BertScore
+from xmcap.scoring.metrics.bleu import Bleu, CocoBleu, SentenceBleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
@@ -24,6 +25,7 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     CiderD(),
     *(Bleu(n) for n in (1, 2, 3, 4)),
     SentenceBleu(),
+    *(CocoBleu(n) for n in (1, 2, 3, 4)),
     Chrf(),
     RougeL(),
     RougeLF1(),
@@ -31,6 +33,7 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     Meteor(),
     MeteorChar(),
     Spice(),
+    BertScore(),
     ClipScore(),
     RefClipScore(),
     Similarity("max"),
@@ -47,6 +50,7 @@ METRICS: dict[str, Metric] = {
 
 _GROUPS = {
   "bleu": tuple(name for name in CAPTION_METRICS if name.startswith("bleu_")),
+  "coco_bleu": tuple(name for name in CAPTION_METRICS if name.startswith("coco_bleu_")),
   "similarity": ("similarity_max", "similarity_mean"),
   "all": tuple(name for name, metric in CAPTION_METRICS.items() if not metric.is_extra),
 }
@@ -73,11 +77,13 @@ def parse(text: str, metrics: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[s
 __all__ = [
   "CAPTION_METRICS",
   "METRICS",
+  "BertScore",
   "Bleu",
   "CaptionMetric",
   "Chrf",
   "Cider",
   "CiderD",
+  "CocoBleu",
   "Corpus",
   "Cosines",
   "Exact",

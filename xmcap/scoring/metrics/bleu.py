@@ -7,6 +7,7 @@ import numpy as np
 from xmcap.scoring.metrics import base
 
 _MAX_N = 4
+TINY, SMALL = 1e-15, 1e-9  # bleu_scorer.py: keep a precision without n-grams or matches from dividing by 0
 
 
 class Bleu(base.CaptionMetric):
@@ -91,6 +92,42 @@ class SentenceBleu(Bleu):
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
     return statistics[:, 0]
+
+
+class CocoBleu(Bleu):
+  """BLEU as pycocoevalcap has it, in [0, 1]: not smoothed, and all n-grams count in short captions too."""
+
+  decimals = 3
+  most = 1.0
+  scaled = True
+  is_extra = True
+
+  def __init__(self, n: int):
+    super().__init__(n)
+    self.name, self.heading = f"coco_bleu_{n}", f"BLEU-{n} (pycocoevalcap)"
+
+  @property
+  def signature(self) -> str:
+    return f"n={self.n},smooth=none,as=pycocoevalcap-1.2"
+
+  def _scores(self, totals: np.ndarray, effective_order: bool) -> np.ndarray:
+    return unsmoothed(totals)[..., self.n - 1]
+
+
+def unsmoothed(totals: np.ndarray) -> np.ndarray:
+  """Returns float64 [..., n], BLEU-1 to n in [0, 1] as in pycocoevalcap's bleu_scorer.py.
+
+  Args:
+    totals: float64 [..., 2 + 2n], the statistics of `Bleu(n)`, of an image or summed over images.
+  """
+  length, reference = totals[..., 0], totals[..., 1]
+  correct, guess = np.split(totals[..., 2:], 2, axis=-1)
+  precisions = np.cumprod((correct + TINY) / (guess + SMALL), axis=-1)
+  ratio = (length + TINY) / (reference + SMALL)
+  # An empty caption has a ratio near 0, whose penalty is 0.
+  with np.errstate(over="ignore"):
+    penalty = np.exp(np.minimum(1 - 1 / ratio, 0))
+  return precisions ** (1 / np.arange(1, correct.shape[-1] + 1)) * penalty[..., None]
 
 
 @functools.lru_cache(maxsize=1)

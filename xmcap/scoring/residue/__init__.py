@@ -11,10 +11,12 @@ from xmcap.scoring.residue.cleaning import (
   parse,
   signature,
 )
+from xmcap.scoring.residue.forms import LINE_ENDS
 
 __all__ = [
   "BROKEN",
   "KINDS",
+  "LINE_ENDS",
   "Cleaned",
   "clean",
   "clean_all",
