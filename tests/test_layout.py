@@ -73,8 +73,6 @@ BUDGETS = {
   "ranked": 2_230,
   "training": 6_590,
   "evaluation": 3_360,
-  "training": 6_590,
-  "evaluation": 3_360,
   "published": 910,
   "corpora": 10_180,
   "families": 4_600,
