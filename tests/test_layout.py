@@ -83,7 +83,7 @@ BUDGETS = {
   "serving": 1_840,
   "export": 480,
   "t5x": 430,
-  "commands": 5_580,
+  "commands": 5_590,
   "cli": 190,
   "launch": 1_810,
 }

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.commands import base, build_options
 from xmcap.corpora.building.file_names import FOLDER
 from xmcap.errors import UsageError
@@ -73,7 +73,9 @@ def _build_held(arguments, trained: int) -> None:
   images = pathlib.Path(arguments.images) if arguments.images else None
   corpus = own.Folder(arguments.captions, images, columns, SplitRule(arguments.splits))
   report = build_options.build(arguments, corpus)
-  own.write_references(report.out, report.splits)
+  for split, machine in own.write_references(report.out, report.splits).items():
+    left = wording.count(machine, "machine translation")
+    print(f"note: {split}/captions.jsonl is without {left}: references are people's")
   path = report.out / "vocabulary.model"
   if not path.exists():
     if vocabulary is not None:

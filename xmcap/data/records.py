@@ -27,6 +27,7 @@ from xmcap.terminal import shown
 
 SOURCES = ("human", "mt", "translated")
 """Origins of a caption: human, machine translation, or translation by people."""
+MACHINE = SOURCES[1]
 
 LANGUAGES = "languages.txt"
 """File beside the records of own images with the codes of their languages, one per line."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xmcap.data.records import RecordSource
+from xmcap.data.records import MACHINE, RecordSource
 from xmcap.errors import XmcapError
 from xmcap.reading.references import References
 
@@ -22,6 +22,7 @@ class RecordReferences:
     self._positions: dict[str, int] = {}
     captions: dict[str, dict[str, list[str]]] = {}
     locales = {}
+    total, machine = 0, 0
     self.tags: dict[str, dict[str, list[str]]] = {}
     for position, record in enumerate(self._source):
       if record.key in self._positions:
@@ -33,10 +34,12 @@ class RecordReferences:
       for caption in record.captions:
         if (not languages or caption.language in languages) and (not sources or caption.source in sources):
           by_language.setdefault(caption.language, []).append(caption.text)
+          total, machine = total + 1, machine + (caption.source == MACHINE)
       if by_language:
         captions[record.key], locales[record.key] = by_language, record.locale
         self.tags[record.key] = record.tags_by_language
-    self.references = References(captions, locales)
+    note = f"{machine:,} of {total:,} references are machine translations"
+    self.references = References(captions, locales, notes=[note] if machine else [])
 
   def read(self, key: str) -> bytes:
     """The bytes of an image."""

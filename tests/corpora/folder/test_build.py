@@ -22,6 +22,7 @@ from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation.record_references import RecordReferences
 
 tfds = lazily.Module("tensorflow_datasets")
 
@@ -461,3 +462,29 @@ def test_data_build_folder_command_with_vocabulary(tmp_path, photos):
   assert {"vocabulary.model", "languages.txt", "lengths"} < {path.name for path in out.iterdir()}
   lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
   assert {line["image/key"] for line in lines} == {record.key for record in records.RecordSource(out, "test")}
+
+
+def test_references_are_without_machine_translations(tmp_path, photos):
+  rows = [
+    {"file": name, "language": code, "caption": text, "source": "mt" if code == "th" else "human"}
+    for name, texts in CAPTIONS.items()
+    for code, text in texts.items()
+  ]
+  table, out = tmp_path / "rows.jsonl", tmp_path / "out"
+  table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+  ran = xmcap(
+    *("data", "build", "folder", f"--captions={table}", f"--images={photos}", f"--out={out}"),
+    *("--splits=test:1", "--processes=1"),
+  )
+  thai = sum("th" in texts for texts in CAPTIONS.values())
+  ran.succeeded(f"note: test/captions.jsonl is without {thai} machine translations")
+  lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
+  assert (
+    len(lines) == len(CAPTIONS)
+    and not any("th" in line for line in lines)
+    and any("en" in line for line in lines)
+  )
+  references = RecordReferences(str(out), "test").references
+  total = sum(map(len, CAPTIONS.values()))
+  assert references.notes == (f"{thai} of {total} references are machine translations",)
+  assert not RecordReferences(str(out), "test", sources=("human",)).references.notes

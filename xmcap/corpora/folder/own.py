@@ -3,6 +3,7 @@
 Problems are counted as in the other corpora. The split of an image is given by the source, or depends only on its key.
 """
 
+import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -101,8 +102,12 @@ def _seen(work: BuildInProgress) -> str:
   return f": {brief}; {work.folder.parent / 'problems.jsonl'} lists them" if brief else ": there are none"
 
 
-def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
-  """Writes SPLIT/captions.jsonl in XM3600's layout for all splits but `train`, for `xmcap score`, if not yet there."""
+def write_references(out: pathlib.Path, splits: Iterable[str]) -> dict[str, int]:
+  """Writes SPLIT/captions.jsonl in XM3600's layout for all splits but `train`, for `xmcap score`, if not yet there.
+
+  Returns split -> how many machine translations are left out: references are people's.
+  """
+  machine: collections.Counter[str] = collections.Counter()
   for split in splits:
     path = out / split / "captions.jsonl"
     if split == "train" or path.exists():
@@ -111,4 +116,7 @@ def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
     files.remove_incomplete(path.parent)
     with files.whole(path) as file:
       for record in records.RecordSource(out, split):
-        file.write(release.as_line(record))
+        of_people = [caption for caption in record.captions if caption.source != records.MACHINE]
+        machine[split] += len(record.captions) - len(of_people)
+        file.write(release.as_line(dataclasses.replace(record, captions=of_people)))
+  return dict(+machine)
