@@ -21,7 +21,13 @@ from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
-from xmcap.models.parts import bound_image_config, bound_language_model, input_shape, reads_stored
+from xmcap.models.parts import (
+  bound_image_config,
+  bound_language_model,
+  check_stored,
+  input_shape,
+  reads_stored,
+)
 from xmcap.models.t5 import PAD_ID
 from xmcap.models.targets import Stabilizing
 from xmcap.training import sharding
@@ -143,6 +149,7 @@ class Predictor:
         f"{self.features}: vectors of {vectors.shape[1]} numbers, but the model's have {width}: give those that it was"
         " trained on"
       )
+    check_stored(vit, vectors, self.features)
     return dict(zip(keys, vectors, strict=True)).__getitem__
 
   def _texts(self, languages: Sequence[str], rows: np.ndarray) -> dict[str, str]:

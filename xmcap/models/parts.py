@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gin
+import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
@@ -179,6 +180,12 @@ def input_shape(config: ImageConfig) -> tuple[int, ...]:
 def reads_stored(config: ImageConfig) -> bool:
   """Whether an image tower reads stored vectors instead of pixels."""
   return len(input_shape(config)) == 1
+
+
+def check_stored(config: ImageConfig, rows: np.ndarray, path: str) -> None:
+  """Raises UsageError, which names the file, if rows [N, D] are none that an image tower reads instead of pixels."""
+  if check := getattr(config, "check_stored", None):
+    check(rows, path)
 
 
 def image_parts() -> Mapping[str, ModelPart]:

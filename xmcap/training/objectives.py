@@ -9,10 +9,19 @@ import gin
 import jax
 import jax.numpy as jnp
 
+from xmcap.data import features
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.layers import pieces
-from xmcap.models.parts import IMAGE, ImageConfig, LanguageModelConfig, image_tower, input_shape, reads_stored
+from xmcap.models.parts import (
+  IMAGE,
+  ImageConfig,
+  LanguageModelConfig,
+  check_stored,
+  image_tower,
+  input_shape,
+  reads_stored,
+)
 from xmcap.training import token_loss
 
 Batch = Mapping[str, jax.Array]
@@ -56,9 +65,13 @@ class CaptionObjective:
   def check(self, params: Any, stream: Any) -> None:
     """Raises UsageError if a stream has stored vectors of images, and they are not those of the run's image tower.
 
-    Two images are compared. The captioner that is trained on vectors will see images through this tower.
+    Two images are compared. The captioner that is trained on vectors will see images through this tower. Of a tower
+    that sees none, the vectors are what it reads.
     """
-    if not getattr(stream, "features", "") or reads_stored(self.module.vit):
+    if not getattr(stream, "features", ""):
+      return
+    if reads_stored(self.module.vit):
+      check_stored(self.module.vit, features.read(stream.features).vectors, stream.features)
       return
     rows = range(min(2, stream.num_images))
     pixels = dataclasses.replace(stream, features="").batch(0, rows)["image"]

@@ -71,6 +71,17 @@ def test_pixels_are_refused_in_one_line():
   assert parts.input_shape(CONFIG) == (6,)
 
 
+@pytest.mark.parametrize("value", [-1, 0.5, 6])
+def test_a_column_that_is_no_label_is_refused_with_its_place(value):
+  rows = np.zeros((3, 6), np.float32)
+  CONFIG.check_stored(rows, "rows.safetensors")
+  rows[1, 5] = value
+  with pytest.raises(
+    UsageError, match=rf"rows.safetensors, row 2, column 6: {value:g} is no number of one of 5 labels"
+  ):
+    parts.check_stored(CONFIG, rows, "rows.safetensors")
+
+
 @pytest.mark.slow
 def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
   corpus = small_corpus.write(tmp_path / "data", train=3, validation=1, languages=CODES, captions=1)
@@ -102,6 +113,12 @@ def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
   gin.clear_config()
   xmcap(*command, stored, "--gin.VECTOR=5", "--gin.LABELS=2").refused(
     "vectors of 20 numbers, but the model's have 21"
+  )
+  gin.clear_config()
+  plain = tmp_path / "plain.safetensors"
+  features.write(plain, Features(keys, np.full((4, 20), 0.25, np.float32)))
+  xmcap(*command, f"--gin.FEATURES={plain}", *sizes).refused(
+    "row 1, column 5: 0.25 is no number of one of 2 labels"
   )
   gin.clear_config()
   xmcap(*command, stored, *sizes).succeeded("starting with vit from")

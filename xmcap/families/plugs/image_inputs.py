@@ -24,6 +24,7 @@ from xmcap.terminal import shown
 from xmcap.wording import count, first_few
 
 MOST_LABELS = 16
+_CHECKED = 65_536  # rows at a time
 
 
 @gin.configurable
@@ -63,6 +64,18 @@ class VectorAndLabelsConfig:
   def input_shape(self) -> tuple[int, ...]:
     """The shape of a stored row, in place of that of pixels: the vector, then the numbers of the labels."""
     return (self.vector_dim + self.most,)
+
+  def check_stored(self, rows: np.ndarray, path: str) -> None:
+    """Raises UsageError if the last M columns of rows [N, D + M] are no numbers of labels."""
+    for first in range(0, len(rows), _CHECKED):
+      labels = np.asarray(rows[first : first + _CHECKED, self.vector_dim :])
+      is_label = (labels >= 0) & (labels <= self.num_labels) & (labels == np.floor(labels))
+      if not is_label.all():
+        row, column = np.argwhere(~is_label)[0]
+        raise UsageError(
+          f"{path}, row {first + row + 1:,}, column {self.vector_dim + column + 1}: {labels[row, column]:g} is no"
+          f" number of one of {self.num_labels:,} labels: make the file as docs/plugs.md says"
+        )
 
 
 class VectorAndLabels(nn.Module):
