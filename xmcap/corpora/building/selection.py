@@ -2,8 +2,8 @@
 
 Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.2: for each language 100 images from an area where
 it is spoken. A greedy algorithm begins with the language that has the smallest pool of candidates. If a pool has too
-few, images come from a country where the language is spoken, then from such a continent, then from anywhere. Each
-image is selected for one language, which becomes its `image/locale`.
+few, its countries come next, then their continents, then the world. Each image is selected for one language, which
+becomes its `image/locale`.
 
 The paper does not say in which order the images of a pool are taken; here a hash of seed and key decides.
 `places.json` has the countries in which each of the 36 languages has an official status (CLDR), and the continents of
