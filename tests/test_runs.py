@@ -241,7 +241,7 @@ def test_models_of_the_draft(run, overrides, rate, halve_every, batch, decoder_l
   assert optimizer.transformation.__name__ == ("sgd" if run == "tgt" else "adam")
   assert (optimizer.l2, optimizer.clip_norm, t5.dropout_rate) == (1e-5, None, 0.3)
   schedule = optimizer.schedule
-  assert (schedule.learning_rate, schedule.warmup_steps, schedule.halve_every) == (rate, 16_000, halve_every)
+  assert (schedule.learning_rate, schedule.warmup_steps, schedule.every) == (rate, 16_000, halve_every)
   assert configuration.macro("BATCH_SIZE") == batch
   assert (t5.emb_dim, t5.num_encoder_layers, t5.num_decoder_layers) == (512, 6, decoder_layers)
   counts = count_parameters(VectorAndLabelsConfig(), t5)

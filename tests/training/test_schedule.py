@@ -8,10 +8,9 @@ import pytest
 from xmcap.errors import UsageError
 from xmcap.training.schedule import (
   ConstantThenRsqrt,
-  StepDecay,
   WarmupCosine,
   WarmupStableDecay,
-  WarmupThenHalving,
+  WarmupStepDecay,
 )
 
 GOLDENS = json.loads((pathlib.Path(__file__).parent / "goldens/schedules.json").read_text())
@@ -48,23 +47,21 @@ def test_constant_then_rsqrt_refuses_negative_numbers():
 
 
 def test_warm_up_then_halving():
-  schedule = WarmupThenHalving(learning_rate=1.0, warmup_steps=2, halve_every=3)
+  schedule = WarmupStepDecay(learning_rate=1.0, warmup_steps=2, every=3)
   assert [float(schedule(step, 100)) for step in range(9)] == [0.5, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25]
-  assert float(WarmupThenHalving(2.0, 0, 10)(0, 1)) == 2
-  drafts = WarmupThenHalving()  # section 3.3 and Table 4 of the draft
+  assert float(WarmupStepDecay(2.0, 0)(0, 1)) == 2
+  drafts = WarmupStepDecay()  # section 3.3 and Table 4 of the draft
   assert [float(drafts(step, 0)) for step in (7_999, 15_999, 165_999, 166_000, 316_000)] == pytest.approx(
     [0.5e-4, 1e-4, 1e-4, 0.5e-4, 0.25e-4]
   )
-  with pytest.raises(UsageError, match="halve_every is 0: give a number of at least 1"):
-    WarmupThenHalving(halve_every=0)
 
 
 def test_step_decay_equals_optax():
-  ours = StepDecay(learning_rate=5e-4, factor=0.8, every=3)
+  ours = WarmupStepDecay(5e-4, warmup_steps=0, factor=0.8, every=3)
   theirs = optax.exponential_decay(5e-4, 3, 0.8, staircase=True)
   np.testing.assert_allclose([ours(n, 20) for n in range(20)], [theirs(n) for n in range(20)], rtol=1e-6)
   with pytest.raises(UsageError, match="every is 0: give a number of at least 1"):
-    StepDecay(every=0)
+    WarmupStepDecay(every=0)
 
 
 def rates(schedule, total=20):

@@ -16,60 +16,37 @@ _LARGEST = 1e30
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
-class WarmupThenHalving:
-  """Linear warm-up, then halved again and again, as in section 3.3 of a draft of Crossmodal-3600.
+class WarmupStepDecay:
+  """Linear warm-up, then times a factor after every so many steps, as `optax.exponential_decay(staircase=True)`.
 
-  The defaults are those of the plain and consistent PLuGS models of its Table 4. It does not say whether the rate falls
-  at once or bit by bit, nor from which step on: here at once, every `halve_every` steps after the warm-up.
+  The defaults are those of the plain and consistent PLuGS models in section 3.3 and Table 4 of a draft of
+  Crossmodal-3600. It does not say whether the rate falls at once or bit by bit, nor from which step on: here at once,
+  every `every` steps after the warm-up.
 
   Attributes:
     learning_rate: the rate after the warm-up.
     warmup_steps: first steps, over which the rate rises linearly from 0 (excluded).
-    halve_every: after so many steps since the warm-up, and so many again, the rate is halved.
+    factor: what the rate is multiplied by, from 0 to 1.
+    every: steps between two such changes; `@every/epochs()` gives those of `every/epochs.count` epochs.
   """
 
   learning_rate: float = 1e-4
   warmup_steps: int = 16_000
-  halve_every: int = 150_000
+  factor: float = 0.5
+  every: int = 150_000
 
   def __post_init__(self):
-    _check(self, "learning_rate", "warmup_steps", "halve_every")
-    if self.halve_every < 1:
-      raise UsageError(f"WarmupThenHalving.halve_every is {self.halve_every!r}: give a number of at least 1")
+    _check(self, "learning_rate", "warmup_steps", "every")
+    _check(self, "factor", most=1)
+    if self.every < 1:
+      raise UsageError(f"WarmupStepDecay.every is {self.every!r}: give a number of at least 1")
 
   def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
     """The learning rate of the update from `step` to `step + 1`, float32 []; it does not depend on `total_steps`."""
     done = jnp.asarray(step, jnp.float32)
-    halvings = jnp.floor(jnp.maximum(done - self.warmup_steps, 0) / self.halve_every)
+    changes = jnp.floor(jnp.maximum(done - self.warmup_steps, 0) / self.every)
     risen = jnp.minimum(1.0, (done + 1) / self.warmup_steps) if self.warmup_steps else 1.0
-    return jnp.float32(self.learning_rate) * risen * 0.5**halvings
-
-
-@gin.configurable
-@dataclasses.dataclass(frozen=True)
-class StepDecay:
-  """Times a factor after every so many steps, as `optax.exponential_decay(staircase=True)`.
-
-  Attributes:
-    learning_rate: the rate at first.
-    factor: what it is multiplied by, from 0 to 1.
-    every: steps between two such changes; `@every/epochs()` gives those of `every/epochs.count` epochs.
-  """
-
-  learning_rate: float = 1e-3
-  factor: float = 0.8
-  every: int = 10_000
-
-  def __post_init__(self):
-    _check(self, "learning_rate", "every")
-    _check(self, "factor", most=1)
-    if self.every < 1:
-      raise UsageError(f"StepDecay.every is {self.every!r}: give a number of at least 1")
-
-  def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
-    """The learning rate of the update from `step` to `step + 1`, float32 []; it does not depend on `total_steps`."""
-    changes = jnp.floor(jnp.asarray(step, jnp.float32) / self.every)
-    return jnp.float32(self.learning_rate) * jnp.float32(self.factor) ** changes
+    return jnp.float32(self.learning_rate) * risen * jnp.float32(self.factor) ** changes
 
 
 @gin.configurable

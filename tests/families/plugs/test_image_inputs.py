@@ -101,7 +101,7 @@ def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
     "--gin.CAPTIONS_PER_IMAGE=3", "--gin.STABILIZER_LENGTH=12", "--gin.TARGET_LENGTH=32",
     "--gin.VectorAndLabelsConfig.label_dim=3", "--gin.VectorAndLabelsConfig.width=8",
     "--gin.CaptionStream.target_lengths=()", "--gin.Writers.tensorboard=False", "--gin.T5Config.dropout_rate=0.0",
-    "--gin.LEARNING_RATE=5e-3", "--gin.WarmupThenHalving.warmup_steps=10", "--gin.EVALUATORS=[]",
+    "--gin.LEARNING_RATE=5e-3", "--gin.WarmupStepDecay.warmup_steps=10", "--gin.EVALUATORS=[]",
     f"--gin.PRETRAINED=['{labels}']",
   )  # fmt: skip
   xmcap(*command, *sizes).refused("features.safetensors: no such file or folder")

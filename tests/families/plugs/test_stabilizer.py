@@ -51,8 +51,8 @@ def model(request, corpus, tmp_path_factory):
     "--gin.BATCH_SIZE=9", "--gin.CAPTIONS_PER_IMAGE=3", "--gin.STABILIZER_LENGTH=12",
     "--gin.TARGET_LENGTH=32", "--gin.CaptionStream.target_lengths=()",
     "--gin.Writers.tensorboard=False", "--gin.EVALUATORS=[]",
-    "--gin.LEARNING_RATE=5e-3", "--gin.WarmupThenHalving.warmup_steps=10", "--gin.Predictor.search=@Greedy()",
-    "--gin.WarmupThenHalving.halve_every=100",
+    "--gin.LEARNING_RATE=5e-3", "--gin.WarmupStepDecay.warmup_steps=10", "--gin.Predictor.search=@Greedy()",
+    "--gin.WarmupStepDecay.every=100",
   ).succeeded()  # fmt: skip
   return request.param, folder
 
