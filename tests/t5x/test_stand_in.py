@@ -5,11 +5,12 @@ Gin is locked before anything is built, as in t5x.
 
 import pathlib
 
+import numpy as np
 import pytest
 
 from tests.make import small_corpus
 from tests.make.command import forked
-from xmcap.data import record_writer, records, vocabulary
+from xmcap.data import features, record_writer, records, vocabulary
 from xmcap.languages import LANGUAGES, WIDE
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -63,6 +64,8 @@ _BUILT = (
   ("models/dual_b16_mt5.gin", "data/coco35l.gin"),
   ("models/dual_msiglip.gin", "data/coco35l.gin"),
   ("models/features.gin", "data/coco35l.gin"),
+  ("data/coco35l.gin", "models/plugs.gin"),
+  ("data/coco35l.gin", "models/show_and_tell.gin"),
   ("models/tiny.gin", "models/frozen_vit.gin", "data/folder.gin"),
   ("models/tiny.gin", "data/emoji36.gin", "data/inception_crop.gin"),
   ("models/tiny.gin", "data/coco35l.gin", "data/babel_imagenet.gin"),
@@ -82,6 +85,7 @@ def wide_dir(tmp_path_factory):
   record_writer.write_metadata(out, [written], dataset="wide")
   (out / "text.txt").write_text("".join(f"{code} 1\n" for code in codes))
   (out / records.LANGUAGES).write_text("en\nth\n")
+  features.write(out / "features.safetensors", features.Features(("k0", "k1"), np.zeros((2, 80), np.float32)))
   vocabulary.train_vocabulary(str(out / "text.txt"), str(out / "vocabulary.model"), size=400)
   return out
 
@@ -102,7 +106,7 @@ def test_eval_and_infer_run_with_gin_locked_for_all_models_and_corpora(corpus_di
   for name, macros in _CORPORA.items():
     where = {"SPLIT": "train", **dict.fromkeys(macros, wide_dir)}
     runs.append(_arguments("infer", "tiny", f"data/{name}.gin", tmp_path, **where))
-  of_corpus = f"--gin.DATA_DIR={str(wide_dir)!r}"
-  runs += [("build", *(f"--gin_file={file}" for file in built), of_corpus) for built in _BUILT]
+  where = f"--gin.DATA_DIR={str(wide_dir)!r}", f"--gin.FEATURES={str(wide_dir / 'features.safetensors')!r}"
+  runs += [("build", *(f"--gin_file={file}" for file in built), *where) for built in _BUILT]
   _run(*(argument for run in runs for argument in ("--", *run)))
   assert len(list(tmp_path.glob("three_evaluation_*-predict.jsonl"))) == 2

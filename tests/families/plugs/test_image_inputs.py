@@ -1,12 +1,15 @@
 """The vector and the labels of an image as inputs of a captioner, from stored rows to scored captions."""
 
+import pathlib
+import runpy
+
 import gin
 import jax
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.make import small_corpus
+from tests.make import files, small_corpus
 from tests.make.command import xmcap
 from xmcap.data import features
 from xmcap.data.features import Features
@@ -17,6 +20,7 @@ from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import T5Config
 from xmcap.training.checkpoints import read
 
+ROOT = pathlib.Path(__file__).parents[3]
 CODES = ("de", "en", "th")
 SMALLER = tuple(
   f"--gin.T5Config.{name}={size}"
@@ -69,6 +73,16 @@ def test_pixels_are_refused_in_one_line():
   with pytest.raises(UsageError, match="reads stored vectors and labels, not pictures"):
     parts.image_tower(CONFIG, name=None).init(jax.random.key(0), np.zeros((1, 4, 4, 3), np.uint8))
   assert parts.input_shape(CONFIG) == (6,)
+
+
+def test_program_joins_vectors_and_tags(tmp_path, monkeypatch):
+  features.write(tmp_path / "vectors.safetensors", Features(("a",), np.array([[1.0, 2.0]], np.float32)))
+  files.lines(tmp_path / "tags.jsonl", '{"image/key": "a", "language": "en", "tags": ["dog", "sky"]}')
+  files.lines(tmp_path / "labels.txt", "sky", "cat", "dog")
+  monkeypatch.chdir(tmp_path)
+  program = runpy.run_path(str(ROOT / "examples/plugs_inputs.py"))
+  program["main"]("vectors.safetensors", "tags.jsonl", "labels.txt", "inputs.safetensors")
+  assert features.read("inputs.safetensors").vectors.tolist() == [[1, 2, 3, 1, *[0] * 14]]
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, 6])
