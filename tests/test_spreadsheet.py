@@ -128,7 +128,7 @@ def test_annotations_in_tsv_begin_no_formula():
   entry = annotations.Annotation(
     key="=k", language="en", annotator="@a", caption='"=1"', tags=["+t"], suggested=suggested, events=[]
   )
-  (text,) = annotations._tsv([entry])
+  (text,) = annotations.as_tsv([entry])
   assert text == "\ufeff'=k\t'@a\t'\"=1\"\t'+t\n"
 
 
