@@ -30,6 +30,7 @@ _PACKAGES = {
   "xmcap.families.tagging": "Taggers",
   "xmcap.families.word2visualvec": "Word2VisualVec",
   "xmcap.families.plugs": "PLuGS",
+  "xmcap.families.show_and_tell": "Show and Tell",
   "xmcap.tasks": "Corpora",
   "xmcap.files": "Buckets",
 }

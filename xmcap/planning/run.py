@@ -96,8 +96,10 @@ class PlannedRun:
   def shapes(self) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Name -> (shape, dtype) of the arrays of a global batch."""
     captions = (self.pictures, self.variant.captions_per_image)
-    vit, pixels = self.objective.module.vit, (self.image_size, self.image_size, 3)
-    shape, dtype = (input_shape(vit), np.float32) if reads_stored(vit) else (pixels, np.uint8)
+    shape, dtype = (self.image_size, self.image_size, 3), np.uint8
+    tower = getattr(self.objective.module, IMAGE, None)  # objectives of other families may have none
+    if tower is not None and reads_stored(tower):
+      shape, dtype = input_shape(tower), np.float32
     return {
       "image": ((self.pictures, *shape), dtype),
       "prompt_tokens": (self.prompts, np.int32),

@@ -91,9 +91,9 @@ class CaptionObjective:
 
   def _pictures(self, batch: Batch) -> jax.Array:
     """The images of a batch, or the stored vectors of its image tower; UsageError if they do not fit the tower."""
-    vit, stored = self.module.vit, batch.get("features")
-    if stored is None:
+    if "features" not in batch:
       return batch["image"]
+    vit, stored = self.module.vit, batch["features"]
     width = vit.width
     if reads_stored(vit):
       (width,) = input_shape(vit)
