@@ -74,7 +74,7 @@ BUDGETS = {
   "training": 6_580,
   "evaluation": 3_370,
   "published": 910,
-  "corpora": 10_180,
+  "corpora": 10_190,
   "families": 4_620,
   "convert": 3_330,
   "dry_run": 620,

@@ -170,6 +170,8 @@ def test_data_tags_maps_english_tags_of_a_file(texts, tmp_path):
   assert [line["tags"] for line in lines] == [["汽车", "玻璃 眼镜"], [], []]
   (tmp_path / "map.tsv").write_text("car 汽车\n")
   xmcap(*tags).refused("map.tsv, line 1: give an English tag, a tab and its label")
+  (tmp_path / "map.tsv").write_text("car\t汽车\ncar\t车\n")
+  xmcap(*tags).refused("map.tsv, line 2: 'car' has another label before: keep one of them")
 
 
 def test_data_tags_refuses_a_folder_without_a_corpus(tmp_path):

@@ -27,6 +27,7 @@ from xmcap.files import addresses, files
 from xmcap.grid import Grid
 from xmcap.reading import tag_files
 from xmcap.reading.inputs import Input
+from xmcap.terminal import shown
 
 LEAST = 20
 """Training images that a label needs, in the paper."""
@@ -144,7 +145,8 @@ def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[An
       tag, tab, label = line.partition("\t")
       if not (tab and tag.strip() and label.strip()) or "\t" in label:
         raise UsageError(f"{path}, line {number}: give an English tag, a tab and its label")
-      label_of[tag.strip()] = label.strip()
+      if label_of.setdefault(tag.strip(), label.strip()) != label.strip():
+        raise UsageError(f"{path}, line {number}: '{shown(tag.strip())}' has another label before: keep one of them")
   for image in images:
     tags = image.tags.get("en", ())
     labels = list(dict.fromkeys(label_of[tag] for tag in tags if tag in label_of))
