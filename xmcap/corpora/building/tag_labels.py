@@ -146,7 +146,9 @@ def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[An
       if not (tab and tag.strip() and label.strip()) or "\t" in label:
         raise UsageError(f"{path}, line {number}: give an English tag, a tab and its label")
       if label_of.setdefault(tag.strip(), label.strip()) != label.strip():
-        raise UsageError(f"{path}, line {number}: '{shown(tag.strip())}' has another label before: keep one of them")
+        raise UsageError(
+          f"{path}, line {number}: '{shown(tag.strip())}' has another label before: keep one of them"
+        )
   for image in images:
     tags = image.tags.get("en", ())
     labels = list(dict.fromkeys(label_of[tag] for tag in tags if tag in label_of))
