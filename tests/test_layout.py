@@ -69,7 +69,7 @@ BUDGETS = {
   "models": 2_890,
   "data": 6_360,
   "pages": 1_980,
-  "human": 4_780,
+  "human": 4_800,
   "ranked": 2_230,
   "training": 6_580,
   "evaluation": 3_370,

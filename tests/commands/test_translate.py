@@ -191,31 +191,17 @@ def test_what_is_no_translation_is_left_out_and_listed(place):
 
 
 def test_a_language_without_any_translation_is_named(place):
-  with Endpoint(
-    _translates(lambda language, text: text if language == "French" else "แมว")
-  ).serving() as server:
-    result = xmcap(
-      "translate",
-      f"--endpoint={server.url}",
-      "--model=stub",
-      "--references=r.jsonl",
-      "--to=fr,th",
-      "--out=mt.jsonl",
-    )
+  def translated(french, out):
+    with Endpoint(
+      _translates(lambda language, text: french or text if language == "French" else "แมว")
+    ).serving() as one:
+      return xmcap(
+        "translate", f"--endpoint={one.url}", "--model=stub", "--references=r.jsonl", "--to=fr,th", f"--out={out}",
+      ).err  # fmt: skip
+
   # "the cat" is as short as a name, and kept.
-  assert "5 in 'fr' equal to the text, as a name may be: kept" in result.err
-  with Endpoint(
-    _translates(lambda language, text: "" if language == "French" else "แมว")
-  ).serving() as server:
-    result = xmcap(
-      "translate",
-      f"--endpoint={server.url}",
-      "--model=stub",
-      "--references=r.jsonl",
-      "--to=fr,th",
-      "--out=m2.jsonl",
-    )
-  assert "no translation at all into fr" in result.err
+  assert "5 in 'fr' equal to the text, as a name may be: kept" in translated("", "mt.jsonl")
+  assert "no translation at all into fr" in translated(" ", "m2.jsonl")
 
 
 def test_the_same_command_continues_part_after_part(place, monkeypatch):

@@ -47,8 +47,8 @@ def add(commands) -> None:
 
 
 def _translate(arguments) -> None:
-  given = [name for name in _INPUTS if getattr(arguments, name)]
-  if len(given) != 1:
+  named = [name for name in _INPUTS if getattr(arguments, name)]
+  if len(named) != 1:
     raise UsageError("give one of --captions, --references, --predictions and --prompts")
   if bool(arguments.captions) != bool(arguments.corpus) or (arguments.split and not arguments.captions):
     raise UsageError(

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xmcap import __version__
 from xmcap.errors import UsageError
 from xmcap.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.human.thumb_correlations import signed
 from xmcap.reading import layouts, rows
 from xmcap.reading.inputs import Input
 from xmcap.scoring import metrics, tokenizers
@@ -211,11 +211,8 @@ def correlate(
     metric = metrics.CAPTION_METRICS[name]
     scores = metric.image_scores(metric.statistics(corpus))
     taus = [float(stats.kendalltau(scores, judged.ratings, variant=variant)[0]) for variant in "bc"]  # pyright: ignore[reportArgumentType]
-    of_vectors = f",{embeddings.card.signature}" if embeddings and metric.compares else ""
-    frequencies = "|df:judgements" if name.startswith("cider") else ""
-    signature = (
-      f"{name}({metric.signature}{of_vectors}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
-      f"|judgements:{len(counts)}|xmcap:{__version__}"
+    signature = signed(
+      name, tokenizer, splitter, language, embeddings, "judgements", f"judgements:{len(counts)}"
     )
     correlations.append(MetricTau(name, signature, *(None if math.isnan(tau) else tau for tau in taus)))
   return JudgementFindings(

@@ -89,11 +89,8 @@ def correlate(
     count = np.float64(len(ratings.keys))
     scores = [float(metric.aggregate(values.sum(0), count)) for values in statistics]
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
-    frequencies = "|df:corpus" if name.startswith("cider") else ""
-    of_vectors = f",{embeddings.card.signature}" if embeddings and metric.compares else ""
-    signature = (
-      f"{name}({metric.signature}{of_vectors}){frequencies}|tok:{own}({splitters[own].version})|lang:{language}"
-      f"|images:{len(ratings.keys)}|xmcap:{__version__}"
+    signature = signed(
+      name, own, splitters[own], language, embeddings, "corpus", f"images:{len(ratings.keys)}"
     )
     correlations, captions = {}, {}
     for pool, rows in pools.items():
@@ -160,6 +157,32 @@ def _corpora(
       corpus.cosines = vectors.cosines(ratings.language or "en", ratings.keys, own, others, compared)
     corpora.append(corpus)
   return corpora
+
+
+def signed(
+  name: str,
+  tokenizer: str,
+  splitter: tokenizers.Tokenizer,
+  language: str,
+  vectors: vectors_lib.Vectors | None,
+  weights: str,
+  counted: str,
+) -> str:
+  """Returns the signature of a metric's scores: everything needed to get them again from the same captions.
+
+  Args:
+    name, tokenizer: of the metric and its words, and `splitter`, which makes them.
+    vectors: the embeddings, if there are any.
+    weights: of what CIDEr's document frequencies are.
+    counted: how many of what are scored, such as `images:500`.
+  """
+  metric = metrics.CAPTION_METRICS[name]
+  of_vectors = f",{vectors.card.signature}" if vectors and metric.compares else ""
+  frequencies = f"|df:{weights}" if name.startswith("cider") else ""
+  return (
+    f"{name}({metric.signature}{of_vectors}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
+    f"|{counted}|xmcap:{__version__}"
+  )
 
 
 def _correlations(

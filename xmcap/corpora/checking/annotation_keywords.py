@@ -39,13 +39,13 @@ Tagged = list[tuple[str, str]]
 
 def table(images: Iterable[Annotated]) -> str:
   """The quantities of sentences by people and of tags, beside the paper's."""
-  found = quantities(images)
-  rows = [(name, found.get(name, "-"), printed) for name, printed in PAPER.items()]
+  counted = quantities(images)
+  rows = [(name, counted.get(name, "-"), printed) for name, printed in PAPER.items()]
   return f"keywords and tags against the paper\n\n{Grid(('', 'found', 'paper'), tuple(rows)).text()}"
 
 
 def quantities(images: Iterable[Annotated]) -> dict[str, str]:
-  """Quantity of `PAPER` -> what was found; without those of which there is nothing.
+  """Quantity of `PAPER` -> its value; without those of which there is nothing.
 
   A word of the vocabulary has the part of speech that it has most often. A picture's share of tags is averaged over
   pictures with tags and sentences, a sentence's share of novel keywords, those that no machine translation of the
@@ -55,13 +55,13 @@ def quantities(images: Iterable[Annotated]) -> dict[str, str]:
   parts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
   tags: set[str] = set()
   novel: dict[str, list[float]] = collections.defaultdict(list)
-  known = tag_labels.dictionary()
+  dictionary = tag_labels.dictionary()
   for image in images:
     human, translated = (_tagged_of(image.sentences, source) for source in ("human", "mt"))
     characters += [len(sentence.text) for sentence in image.sentences if _is_of(sentence, "human")]
     for word, part in (pair for sentence in human for pair in sentence):
       parts[word][part[:1]] += 1
-    unknown += sum(any(word not in known for word, _ in sentence) for sentence in human)
+    unknown += sum(any(word not in dictionary for word, _ in sentence) for sentence in human)
     of_image = set(image.tags.get(LANGUAGE, ()))
     tags |= of_image
     if of_image and human:
@@ -70,19 +70,21 @@ def quantities(images: Iterable[Annotated]) -> dict[str, str]:
     machine |= {word for sentence in translated for word, _ in sentence}
     if translated:
       _add_novel(novel, human, translated)
-  found = {}
+  values = {}
   if tags:
-    found["distinct tags outside the vocabulary"] = f"{len(tags - parts.keys()):,}"
+    values["distinct tags outside the vocabulary"] = f"{len(tags - parts.keys()):,}"
   if machine:
-    found["vocabulary of the machine"] = f"{len(machine):,}"
+    values["vocabulary of the machine"] = f"{len(machine):,}"
   if characters:
-    found["characters of a sentence, mean"] = f"{statistics.fmean(characters):.1f}"
-    found["sentences with words outside jieba's dictionary"] = f"{unknown:,}"
+    values["characters of a sentence, mean"] = f"{statistics.fmean(characters):.1f}"
+    values["sentences with words outside jieba's dictionary"] = f"{unknown:,}"
   begins = collections.Counter(counts.most_common(1)[0][0] for counts in parts.values())
   if parts:
-    found |= {f"{kind} of the vocabulary": f"{begins[part] / len(parts):.1%}" for kind, part in KINDS.items()}
+    values |= {
+      f"{kind} of the vocabulary": f"{begins[part] / len(parts):.1%}" for kind, part in KINDS.items()
+    }
   shares = {"a picture's tags outside its sentences": outside, **novel}
-  return found | {name: f"{statistics.fmean(values):.1%}" for name, values in shares.items() if values}
+  return values | {name: f"{statistics.fmean(share):.1%}" for name, share in shares.items() if share}
 
 
 def _add_novel(novel: dict[str, list[float]], human: Sequence[Tagged], translated: Sequence[Tagged]) -> None:
