@@ -1,5 +1,6 @@
 """The HTTP API of `xmcap serve`: /v1/captions, /v1/model, OpenAPI, metrics, origins and errors."""
 
+import base64
 import contextlib
 import json
 
@@ -134,6 +135,33 @@ def test_captions_endpoint_streams_a_json_line_per_caption(server):
 def test_captions_endpoint_refuses_invalid_parameters(server, parameters, words):
   answer = server.ask(servers.picture(), **parameters)
   assert answer.status == 400 and words in answer.error
+
+
+JPEG = base64.b64encode(servers.picture(format="JPEG"))
+
+
+@pytest.mark.parametrize(
+  "body, name",
+  [
+    (b'--d74496d\r\nContent-Disposition: form-data; name="file"; filename="a.jpg"\r\n\r\n\xff', "a form's upload"),
+    (b"\n--d7\ncontent-type: image/png\n\n", "a form's upload"),
+    (b"image=%FF%D8&languages=en", "a form's fields"),
+    (b'{"image": "' + JPEG + b'"}', "JSON"),
+    (b' [{"inputs": 1}]', "JSON"),
+    (b"data:image/jpeg;base64," + JPEG, "a data URL"),
+    (JPEG, "a picture in base64"),
+    (base64.b64encode(servers.picture()), "a picture in base64"),
+    (b"https://example.org/a.jpg", "the address of a picture"),
+  ],
+)
+def test_captions_endpoint_names_what_a_body_is_instead_of_a_picture(server, body, name):
+  answer = server.ask(body)
+  assert answer.status == 415 and answer.error.startswith(f"the body is {name}") and "--data-binary" in answer.error
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
+def test_captions_endpoint_takes_every_format_as_a_picture(server, format):
+  assert server.ask(servers.picture(format=format)).status == 200
 
 
 def test_captions_endpoint_refuses_a_parameter_that_is_there_twice(server):
