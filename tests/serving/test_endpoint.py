@@ -143,7 +143,10 @@ JPEG = base64.b64encode(servers.picture(format="JPEG"))
 @pytest.mark.parametrize(
   "body, name",
   [
-    (b'--d74496d\r\nContent-Disposition: form-data; name="file"; filename="a.jpg"\r\n\r\n\xff', "a form's upload"),
+    (
+      b'--d74496d\r\nContent-Disposition: form-data; name="file"; filename="a.jpg"\r\n\r\n\xff',
+      "a form's upload",
+    ),
     (b"\n--d7\ncontent-type: image/png\n\n", "a form's upload"),
     (b"image=%FF%D8&languages=en", "a form's fields"),
     (b'{"image": "' + JPEG + b'"}', "JSON"),
@@ -156,7 +159,11 @@ JPEG = base64.b64encode(servers.picture(format="JPEG"))
 )
 def test_captions_endpoint_names_what_a_body_is_instead_of_a_picture(server, body, name):
   answer = server.ask(body)
-  assert answer.status == 415 and answer.error.startswith(f"the body is {name}") and "--data-binary" in answer.error
+  assert (
+    answer.status == 415
+    and answer.error.startswith(f"the body is {name}")
+    and "--data-binary" in answer.error
+  )
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])

@@ -61,7 +61,9 @@ def test_page_of_endpoints_lists_all_without_script_or_network(server, page, wid
   described = server.get("/openapi.json").json["paths"]
   for path, methods in described.items():
     for method, endpoint in methods.items():
-      section = page.locator("section", has=page.get_by_role("heading", name=f"{method.upper()} {path}", exact=True))
+      section = page.locator(
+        "section", has=page.get_by_role("heading", name=f"{method.upper()} {path}", exact=True)
+      )
       expect(section).to_contain_text(endpoint["summary"])
       for parameter in endpoint.get("parameters", ()):
         expect(section.get_by_role("cell", name=parameter["name"], exact=True)).to_be_visible()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from xmcap import languages, terminal
+from xmcap import languages, terminal, wording
 from xmcap.errors import UsageError
 from xmcap.files import paths as paths_lib
 from xmcap.progress import Progress
@@ -393,9 +393,7 @@ def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> di
     if not (name and path):
       raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
     if name in paths:
-      raise UsageError(
-        f"'{name}' names both {paths[name]} and {path}: give one of them another name, as OTHER={path}"
-      )
+      raise UsageError(f"'{name}' names {paths[name]} and {path}: name one otherwise, as OTHER={path}")
     paths[name] = path
   check_local({option: list(paths.values())})
   return paths

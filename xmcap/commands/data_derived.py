@@ -229,7 +229,9 @@ def _tags(arguments) -> None:
     )
   for option in ("tags", "map"):
     if getattr(arguments, option) and arguments.source not in ("human", tag_labels.TAGS):
-      raise UsageError(f"--{option}: with --source={arguments.source} no tags count; leave one of the two out")
+      raise UsageError(
+        f"--{option}: with --source={arguments.source} no tags count; leave one of the two out"
+      )
   if arguments.labels:
     base.refuse(arguments, ("most",), "is for labels by the rule; leave it out with --labels")
   if not languages.is_known(arguments.language):

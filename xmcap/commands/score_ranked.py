@@ -118,7 +118,9 @@ def _add_correlation(actions) -> None:
   base.text(command, "--baseline", "NAME", "with --counts: add models of the paper", **base.SEVERAL)
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
   base.add_raw(command)
-  base.number(command, "--bootstrap", "resamples of the points for 95%% intervals; 0: none", 1000, most=100_000)
+  base.number(
+    command, "--bootstrap", "resamples of the points for 95%% intervals; 0: none", 1000, most=100_000
+  )
   base.number(command, "--seed", "of the resamples", 0)
 
 

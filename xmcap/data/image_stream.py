@@ -140,7 +140,9 @@ class ImageStream:
   @property
   def faster(self) -> list[str]:
     """What a user can do if the devices wait for this stream."""
-    storage = "store smaller pictures" if self.inputs.name == Pixels.name else "keep what it reads on a local disk"
+    storage = (
+      "store smaller pictures" if self.inputs.name == Pixels.name else "keep what it reads on a local disk"
+    )
     return ["give the host more cores (the stream's `workers`)", storage]
 
   @property

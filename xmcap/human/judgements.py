@@ -45,7 +45,7 @@ class Judgements:
 
 @dataclasses.dataclass(frozen=True)
 class MetricTau:
-  """A metric's Kendall correlation with the judgements, in [-1, 1]; None if it, or the rating, is constant, or of too few."""
+  """A metric's Kendall correlation with the judgements, in [-1, 1]; None if one is constant, or they are too few."""
 
   metric: str
   signature: str

@@ -33,7 +33,9 @@ def page(document: Mapping[str, Any]) -> str:
   schemas = document["components"]["schemas"]
   rows = [(tag("code", name), _schema(schema)) for name, schema in schemas.items()]
   sections.append(f"{tag('h2', 'JSON objects')}\n{_table(('object', 'fields'), rows)}")
-  return "\n".join([_HEAD, head, *(tag("section", section) for section in sections), "</main>\n</body>\n</html>\n"])
+  return "\n".join(
+    [_HEAD, head, *(tag("section", section) for section in sections), "</main>\n</body>\n</html>\n"]
+  )
 
 
 def _endpoint(path: str, method: str, described: Mapping[str, Any]) -> Iterator[str]:

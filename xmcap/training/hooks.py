@@ -158,7 +158,9 @@ class Starving(Hook):
   def _compare(self, demand: float) -> str:
     """Whether this host reads enough for devices that could take so many pictures a second."""
     if self._reads >= MARGIN * demand:
-      return f"the devices take {demand:,.0f} pictures a second, and this host reads {self._reads:,.0f}: enough"
+      return (
+        f"the devices take {demand:,.0f} pictures a second, and this host reads {self._reads:,.0f}: enough"
+      )
     return (
       f"this host reads {self._reads:,.0f} pictures a second, and the devices could take {demand:,.0f}: to be safe it"
       f" should read {MARGIN:g} times that, {MARGIN * demand:,.0f}"

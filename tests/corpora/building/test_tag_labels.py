@@ -141,8 +141,14 @@ def test_data_stats_of_coco_cn(texts):
   [
     (["--source=guess"], "--source=guess: choose one of human, mt, translated, tags"),
     (["--language=xx-nowhere"], "--language=xx-nowhere: not a language code"),
-    (["--language=en"], "no picture has a label: 0 sentences of source human and 0 tags in 'en'; nor are there any"),
-    (["--source=mt", "--tags=tags.jsonl"], "--tags: with --source=mt no tags count; leave one of the two out"),
+    (
+      ["--language=en"],
+      "no picture has a label: 0 sentences of source human and 0 tags in 'en'; nor are there any",
+    ),
+    (
+      ["--source=mt", "--tags=tags.jsonl"],
+      "--tags: with --source=mt no tags count; leave one of the two out",
+    ),
     (["--source=translated", "--map=map.tsv"], "--map: with --source=translated no tags count"),
     (["--labels=labels.txt", "--most=5"], "--most is for labels by the rule"),
   ],
@@ -160,13 +166,17 @@ def test_data_tags_usage_errors_are_one_line(texts, tmp_path, options, message):
   ],
 )
 def test_data_tags_counts_what_it_reads(texts, tmp_path, source, read):
-  said = xmcap("data", "tags", texts, f"--out={tmp_path}/labels", f"--source={source}", "--least=1").succeeded()
+  said = xmcap(
+    "data", "tags", texts, f"--out={tmp_path}/labels", f"--source={source}", "--least=1"
+  ).succeeded()
   assert said.out.splitlines()[0] == f"{read} in 'zh' of 39 pictures"
 
 
 def test_data_tags_says_which_sources_there_are():
   sentences = [Sentence("zh", "mt", "狗"), Sentence("en", "human", "a dog")]
-  with pytest.raises(UsageError, match="0 sentences of source human and 0 tags in 'zh'; there are others by source: mt 1"):
+  with pytest.raises(
+    UsageError, match="0 sentences of source human and 0 tags in 'zh'; there are others by source: mt 1"
+  ):
     tag_labels.make([Annotated("a", "train", {}, sentences)], "zh")
 
 
