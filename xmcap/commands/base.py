@@ -393,7 +393,7 @@ def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> di
     if not (name and path):
       raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
     if name in paths:
-      raise UsageError(f"'{name}' names {paths[name]} and {path}: name one otherwise, as OTHER={path}")
+      raise UsageError(f"'{name}' is named twice: give one of them another name, as OTHER={path}")
     paths[name] = path
   check_local({option: list(paths.values())})
   return paths
