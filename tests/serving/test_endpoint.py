@@ -159,11 +159,26 @@ JPEG = base64.b64encode(servers.picture(format="JPEG"))
 )
 def test_captions_endpoint_names_what_a_body_is_instead_of_a_picture(server, body, name):
   answer = server.ask(body)
-  assert (
-    answer.status == 415
-    and answer.error.startswith(f"the body is {name}")
-    and "--data-binary" in answer.error
-  )
+  assert answer.status == 415 and "--data-binary" in answer.error
+  assert answer.error.startswith(f"the body is {name}")
+
+
+@pytest.mark.parametrize(
+  "body, said",
+  [
+    (
+      b'--d74\r\nContent-Disposition: form-data; name="a"\r\n\r\n',
+      "the body is a form's upload (multipart/form-data) and not",
+    ),
+    (b"{", "the body is not JSON: send a chat"),
+    (servers.picture(), "the body is not JSON: send a chat"),
+  ],
+)
+def test_chat_names_what_a_body_is_instead_of_json(server, body, said):
+  with contextlib.closing(server.connect()) as connection:
+    connection.request("POST", "/v1/chat/completions", body)
+    answer = json.loads(connection.getresponse().read())
+  assert answer["error"]["message"].startswith(said)
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])

@@ -147,15 +147,19 @@ _ENVELOPES = {
 """How a body begins that is no picture's file, in any case, and what it is."""
 
 
+def envelope(body: bytes) -> str:
+  """Returns in what a client wrapped a picture's file, in words; "" for any other body."""
+  head = body[:200].lstrip()
+  return next((name for begins, name in _ENVELOPES.items() if re.match(begins, head, re.IGNORECASE)), "")
+
+
 def check_picture(body: bytes) -> None:
-  """Raises Refused for a body that is empty, or in which clients wrap a picture's file; no picture begins so."""
+  """Raises Refused for a body that is empty, or no picture's file but one in an envelope."""
   how = "send the bytes of the picture's file as the body, as curl --data-binary @photo.jpg does"
   if not body:
     raise Refused(400, f"no picture: {how}")
-  head = body[:200].lstrip()
-  for begins, name in _ENVELOPES.items():
-    if re.match(begins, head, re.IGNORECASE):
-      raise Refused(415, f"the body is {name}: {how}; /v1/chat/completions takes JSON with a data URL")
+  if name := envelope(body):
+    raise Refused(415, f"the body is {name}: {how}; /v1/chat/completions takes JSON with a data URL")
 
 
 def too_large(most: int) -> Refused:
