@@ -68,7 +68,7 @@ BUDGETS = {
   "reading": 5_430,
   "scoring": 10_080,
   "models": 2_890,
-  "data": 6_390,
+  "data": 6_400,
   "pages": 1_980,
   "human": 4_800,
   "ranked": 2_240,
