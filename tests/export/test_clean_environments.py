@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.export.test_export import BEAM, EXAMPLES, captions, exported, pixels, readable_tensorflow
+from tests.export.test_export import EXAMPLES, captions, exported, pixels, readable_tensorflow
 from tests.make import files, images, models
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs/export.md").read_text(encoding="utf-8")
@@ -32,7 +32,8 @@ def test_loader_runs_in_an_environment_of_the_line_alone(tmp_path, monkeypatch, 
   if to == "savedmodel":
     readable_tensorflow()
   monkeypatch.chdir(tmp_path)
-  folder = models.captioner(tmp_path / "run", **BEAM)
+  beam = {"beams": 3, "length_penalty": 1.0, "convention": "transformers", "early_stopping": False}
+  folder = models.captioner(tmp_path / "run", search="Beam", **beam)
   # Of the model's own size: TensorFlow rounds otherwise where it resizes.
   files.text(tmp_path / "photo.jpg", images.encode(pixels(1)[0]))
   exported(folder, to, "captioner").succeeded()
