@@ -170,6 +170,7 @@ def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, s
     options = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", site]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *wheels], check=True)
     paths.insert(0, str(site))
+  compiled = (arguments.compiled or folder / "compiled").resolve()
   return os.environ | {
     **_MEMORY,
     **(_REHEARSAL if arguments.tiny else {}),
@@ -178,7 +179,9 @@ def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, s
     "TF_CPP_MIN_LOG_LEVEL": "3",
     recipe.TURN: str(folder / "turn"),
     # What one part has compiled is there for the next, and for another call.
-    "JAX_COMPILATION_CACHE_DIR": str((arguments.compiled or folder / "compiled").resolve()),
+    "JAX_COMPILATION_CACHE_DIR": str(compiled),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "TORCHINDUCTOR_CACHE_DIR": str(compiled / "torch"),
   }
 
 

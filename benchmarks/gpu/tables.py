@@ -172,7 +172,7 @@ def _training(found: Figures) -> Table:
     "", "K", "captions", "ms", "captions per second", "utilisation", "GiB at most", "GiB planned",
     "GiB by the compiler", "seconds to compile", "first loss",
   )  # fmt: skip
-  notes = ["Utilisation: model flops / those of a large product.", *found.get("notes", ())]
+  notes = ["Utilisation: model flops / those of the fastest large product.", *found.get("notes", ())]
   return Table("gpu_training", "BB's training step", rows, columns, notes)
 
 
