@@ -8,12 +8,12 @@ time that is expected; those of one group compile beside each other and measure 
 anew after each group, so whoever stops it keeps what was measured: gpu.tgz, at the end profiles.tgz.aa and, in pieces,
 the compiled programs, which --compiled keeps for another call. --tiny rehearses on a CPU; its figures mean nothing.
 
-A lease of 15 minutes, of which a command may take 10 and returns at most 8 files of 16 MiB, 64 MiB together:
-  at home   python benchmarks/gpu/carry.py .carried      (.carried and .compiled are ignored by git; the tree travels)
+A lease of 15 minutes, of which a command may take 10; $OUT comes back, 8 files of 16 MiB and 64 MiB at most:
+  at home   python benchmarks/gpu/carry.py .carried         (with the tree, under 64 MiB; both folders are ignored)
   there     python3 benchmarks/gpu/run.py /tmp/out --carried=.carried --compiled=.compiled --archive=$OUT --seconds=430
-  again     the same with --only ablations peer_128 data_wait decoding_float32 decoding_static --seconds=240
-  between   on another machine: cat compiled.tgz.* | tar -xzC .compiled, which travels too
-  at home   tar -xzf gpu.tgz -C OUT, of both calls; python benchmarks/gpu/tables.py OUT
+  again     the same with --seconds=240 --only ablations peer_128 data_wait decoding_float32 decoding_static, or with
+            what failed; if on another machine, first: cat compiled.tgz.* | tar -xzC .compiled, which travels too
+  at home   tar -xzf gpu.tgz -C PATH, of both calls; python benchmarks/gpu/tables.py PATH
 """
 
 import argparse
