@@ -239,10 +239,10 @@ def run(
       ended = "stopped"
     finally:
       # Its own processes too, which a part may have started.
-      if process.poll() is None:
+      with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # the driver may keep it
-          process.wait(_LEAST)
+      with contextlib.suppress(subprocess.TimeoutExpired):  # the driver may keep it
+        process.wait(_LEAST)
   last = (out / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
   return f"{ended} after {time.monotonic() - began:.0f} s" + (f": {last[:200]}" if ended != "exit 0" else "")
 
