@@ -37,8 +37,9 @@ class Table(NamedTuple):
 def collected(out: pathlib.Path) -> dict[str, Any]:
   """The figures of a run: the parts that wrote any, and under `plan` what `xmcap plan` says of the same steps."""
   found = {file.stem: recipe.read(file) for file in sorted(out.glob("*.json"))}
-  for kind, names in (("training", ("training_", "ablations")), ("peer", ("peer_",))):
-    found[kind] = [step for name in list(found) if name.startswith(names) for step in found.pop(name)]
+  for kind, prefixes in (("training", ("training_", "ablations")), ("peer", ("peer_",))):
+    names = [name for prefix in prefixes for name in found if name.startswith(prefix)]
+    found[kind] = [step for name in names for step in found.pop(name)]
   device = found.get("device", {})
   for step in found["training"]:
     if "tflops" in step and device:
