@@ -47,7 +47,7 @@ def options(description: str) -> argparse.ArgumentParser:
 
 TURN = "XMCAP_GPU_TURN"
 """The environment's name of the file by which the parts that run side by side take turns at the GPU."""
-_MOST_ALONE, _MOST_BESIDE = 60, 240  # seconds
+_MOST_ALONE, _MOST_BESIDE = 120, 240  # seconds
 
 
 @contextlib.contextmanager
