@@ -170,7 +170,6 @@ def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, s
     options = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", site]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *wheels], check=True)
     paths.insert(0, str(site))
-  compiled = (arguments.compiled or folder / "compiled").resolve()
   return os.environ | {
     **_MEMORY,
     **(_REHEARSAL if arguments.tiny else {}),
@@ -179,9 +178,8 @@ def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, s
     "TF_CPP_MIN_LOG_LEVEL": "3",
     recipe.TURN: str(folder / "turn"),
     # What one part has compiled is there for the next, and for another call.
-    "JAX_COMPILATION_CACHE_DIR": str(compiled),
+    "JAX_COMPILATION_CACHE_DIR": str((arguments.compiled or folder / "compiled").resolve()),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "TORCHINDUCTOR_CACHE_DIR": str(compiled / "torch"),
   }
 
 
@@ -189,7 +187,8 @@ def pack(out: pathlib.Path, archive: pathlib.Path) -> None:
   """Packs the figures and logs of `out` into ARCHIVE/gpu.tgz."""
   archive.mkdir(parents=True, exist_ok=True)
   partial = out.with_suffix(".tgz")
-  subprocess.run(["tar", "-czf", partial, "--exclude=./profiles", "-C", out, "."], check=True)
+  # A failure to pack, such as a log that grows, ends nothing.
+  subprocess.run(["tar", "-czf", partial, "--exclude=./profiles", "-C", out, "."], check=False)
   shutil.move(partial, archive / "gpu.tgz")
 
 
