@@ -163,31 +163,47 @@ def test_gpu_benchmark_run_writes_page_and_calibration(tmp_path, monkeypatch):
 # ---- turns ----------------------------------------------------------------------------------------
 
 
-def turn_process(seconds: float, alone: bool):
-  code = (
-    "import sys, time; sys.path.insert(0, sys.argv[1]); import recipe; recipe._MOST_ALONE = 1\n"
-    "with recipe.turn(alone=bool(int(sys.argv[2]))): print('in', flush=True); time.sleep(float(sys.argv[3]))"
-  )
-  environment = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
-  command = [sys.executable, "-c", code, FOLDER, str(int(alone)), str(seconds)]
-  return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+TURN = (
+  f"import sys, time; sys.path.insert(0, {str(FOLDER)!r}); import recipe; recipe._MOST_ALONE = 1\n"
+  "with recipe.turn(alone={alone}):\n"
+  "  print('in', flush=True)\n"
+  "  time.sleep({seconds})\n"
+)  # fmt: skip
 
 
 def test_gpu_benchmark_lock_excludes_other_runs(script, tmp_path, monkeypatch):
   recipe = script("recipe")
   monkeypatch.setenv(recipe.TURN, str(tmp_path / "turn"))
+
+  def other(alone):
+    command = [sys.executable, "-c", TURN.format(alone=alone, seconds=0)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
   with recipe.turn(alone=False):
-    assert turn_process(0, alone=False).communicate(timeout=120)[0] == "in\n"
-    waiting = turn_process(0, alone=True)
+    assert other(alone=False).communicate(timeout=120)[0] == "in\n"
+    waiting = other(alone=True)
     with pytest.raises(subprocess.TimeoutExpired):
       waiting.communicate(timeout=3)
   assert waiting.communicate(timeout=120)[0] == "in\n"
 
 
-def test_gpu_benchmark_measurement_that_hangs_is_ended(script, tmp_path, monkeypatch):
-  monkeypatch.setenv(script("recipe").TURN, str(tmp_path / "turn"))
-  assert turn_process(600, alone=True).wait(timeout=120) == -signal.SIGALRM
-  assert turn_process(0, alone=True).communicate(timeout=120)[0] == "in\n"
+def test_gpu_benchmark_part_that_hangs_leaves_the_others_time(script, tmp_path, monkeypatch, capsys):
+  run, out, packed = script("run"), tmp_path / "out", tmp_path / "packed"
+  write = "import pathlib; pathlib.Path(sys.argv[1].removeprefix('--json=')).write_text('[]')"
+  parts = {}
+  for name, code in (("training_1", TURN.format(alone=True, seconds=600)),
+                     ("peer_1", f"{TURN.format(alone=True, seconds=0)}  {write}")):  # fmt: skip
+    (tmp_path / f"{name}.py").write_text(code)
+    parts[name] = run.Part(60, str(tmp_path / f"{name}.py"), None)
+  monkeypatch.setattr(run, "PARTS", parts)
+  monkeypatch.setattr(run, "GROUPS", [tuple(parts)])
+  monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+  monkeypatch.setattr(sys, "argv", ["run.py", str(out), f"--archive={packed}"])
+  run.main()
+  said = capsys.readouterr().out
+  assert f"training_1: exit -{signal.SIGALRM.value} after" in said and "peer_1: exit 0 after" in said
+  with tarfile.open(packed / "gpu.tgz") as archive:
+    assert {"./peer_1.json", "./machine.txt"} <= set(archive.getnames())
 
 
 # ---- the rehearsal --------------------------------------------------------------------------------
