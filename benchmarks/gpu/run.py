@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 _ONE = "--tiny --captions=8 --ks=4 --steps=1"
 _TINY = "--tiny --steps=1 --cases"
-_ABLATIONS = "plain_attention:512:1 whole_loss:512:1 default:128:8 default:128:1"
+_ABLATIONS = "default:128:8 default:128:1 whole_loss:512:1 plain_attention:512:1"
 _TRAINING = "gpu/training.py"
 _DECODING = "decoding.py --pictures=32 --length=32 --repeats=3 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"

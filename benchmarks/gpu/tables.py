@@ -60,7 +60,7 @@ def goals(found: Figures) -> list[tuple[str, float, float | None]]:
   def accuracy(k: int, captions: int) -> float | None:
     """The smaller of the planned and the real memory / the larger."""
     for step in found.get("training") or ():
-      both = _planned(found, step), step.get("peak_bytes")
+      both = _planned(found, step), _peak(step)
       if (step["captions_per_image"], step["captions"]) == (k, captions) and all(both):
         return min(both) / max(both)
     return None
@@ -114,6 +114,11 @@ def _planned(found: Figures, step: Mapping[str, Any]) -> float | None:
   return None
 
 
+def _peak(step: Mapping[str, Any]) -> float | None:
+  """Bytes that a step took at most; None if it failed, or the peak may be that of a program before it."""
+  return step.get("peak_bytes") if step.get("peak_is_own", True) else None
+
+
 def _decoded(rates: Mapping[str, float], way: str) -> float | None:
   theirs = next((rate for name, rate in rates.items() if way in name), None)
   return rates["xmcap"] / theirs if theirs else None
@@ -165,7 +170,7 @@ def _training(found: Figures) -> Table:
       planned = _planned(found, step) if part == "training" else None
       rows.append((
         who, str(k), str(captions), f"{step['step_ms']:.1f} ± {step['spread_ms'] / 2:.1f}",
-        f"{step['captions_per_second']:,.0f}", _percent(step.get("utilisation")), _gib(step["peak_bytes"]),
+        f"{step['captions_per_second']:,.0f}", _percent(step.get("utilisation")), _gib(_peak(step)),
         _gib(planned), _gib(step.get("memory", {}).get("total")), _figure(step.get("compile_seconds")),
         f"{step['loss']:.6f}",
       ))  # fmt: skip
