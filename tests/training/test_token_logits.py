@@ -30,7 +30,7 @@ def with_gradients(one_pass, dtype, scale=3.0, settings=SETTINGS):
   objective = CaptionObjective(VIT, t5, one_pass=one_pass, **settings)
 
   def sums(kernel, *rest):
-    return objective._sums({"decoder": {"logits_dense": {"kernel": kernel}}}, *rest)
+    return objective.sums({"decoder": {"logits_dense": {"kernel": kernel}}}, *rest)
 
   return jax.jit(jax.value_and_grad(sums, (0, 1), has_aux=True))(*tokens(dtype, scale))
 

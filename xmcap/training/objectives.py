@@ -134,15 +134,20 @@ class CaptionObjective:
     logits = targets.size, self.module.t5.vocab_size
     bytes_of_all = 4 * math.prod(logits) / pieces(logits, "batch", "logits")
     parts = token_loss.parts_of(targets.shape[2], bytes_of_all)
-    loss, metrics = token_loss.summed(self._sums, parts, head, hidden, (targets, weights))
+    loss, metrics = token_loss.summed(self.sums, parts, head, hidden, (targets, weights))
     weight = jnp.sum(weights)
     loss, metrics = jax.tree.map(lambda total: total / jnp.maximum(weight, 1e-9), (loss, metrics))
     return loss, {**metrics, "weight": weight}
 
-  def _sums(
+  def sums(
     self, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
   ) -> tuple[jax.Array, Metrics]:
-    """The loss and the metrics of tokens, summed by weight, from the input of the logits and their parameters."""
+    """The loss and the metrics of tokens, summed by weight, as `token_loss.summed` takes them.
+
+    Args:
+      head: the parameters that make logits of `hidden` [..., E], as a part of all.
+      targets, weights: [...].
+    """
     # One row per token: of more axes, a TPU would copy the exponentials into another layout.
     hidden, targets, weights = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1), weights.reshape(-1)
     logits = cast(jax.Array, self.module.apply({"params": head}, hidden, method="logits"))

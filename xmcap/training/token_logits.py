@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -28,12 +28,11 @@ def reduced(logits: jax.Array, targets: jax.Array) -> TokenLogits:
   return TokenLogits(log_z, _of_targets(logits, targets), jnp.mean(logits, -1), jnp.max(logits, -1))
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
 def reduced_in_one_pass(logits: jax.Array, targets: jax.Array, bound: jax.Array, dtype: Any) -> TokenLogits:
   """`reduced`, without waiting for the highest logit: the exponentials are relative to a bound that comes first.
 
-  XLA for TPUs then fuses all sums with the product that makes the logits, which are never written. They are exact
-  where log Z is between the bound and 118 above it; above that, log Z is infinite.
+  XLA for TPUs then fuses all sums with the product that makes the logits, and never writes these. Log Z is that of
+  `reduced` from the bound to 118 above it, and infinite beyond.
 
   Args:
     logits: float32 [..., V].
@@ -44,6 +43,11 @@ def reduced_in_one_pass(logits: jax.Array, targets: jax.Array, bound: jax.Array,
   Returns:
     The values of each token; `highest` has no gradient.
   """
+  return cast(TokenLogits, _in_one_pass(logits, targets, bound, dtype))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _in_one_pass(logits: jax.Array, targets: jax.Array, bound: jax.Array, dtype: Any) -> TokenLogits:
   return _forward(logits, targets, bound, dtype)[0]
 
 
@@ -68,7 +72,7 @@ def _backward(dtype: Any, residuals: tuple[jax.Array, ...], gradients: TokenLogi
   return of_logits + (gradients.mean / exponentials.shape[-1])[..., None], None, None
 
 
-reduced_in_one_pass.defvjp(_forward, _backward)
+_in_one_pass.defvjp(_forward, _backward)
 
 
 def lower_bound(dense: Mapping[str, jax.Array], hidden: jax.Array) -> jax.Array:
