@@ -44,7 +44,9 @@ def _add_zero_shot(actions) -> None:
   )
   base.text(command, "--class_curve", "NUMBERS", curve, "")
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
-  base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
+  base.text(
+    command, "--keys", "FILE", "keys of the pictures, one a line; default: keys.txt beside them, or numbers"
+  )
   base.add_similarity(command)
   _add_baseline(command)
   _add_output(
@@ -155,6 +157,9 @@ def _zero_shot(arguments) -> None:
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
     labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
+    keys = _keys(arguments)
+    if keys is None:
+      keys = embedding_files.keys_beside(arguments.pictures) or None
     targets = zero_shot.read_targets(arguments.targets)
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
@@ -165,7 +170,7 @@ def _zero_shot(arguments) -> None:
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
       curve_sizes=sizes,
-      keys=_keys(arguments),
+      keys=keys,
       **_shared(arguments),
     )
     _write(arguments, _beside(arguments, result), arguments.images)

@@ -123,6 +123,7 @@ def score_zero_shot(
   Raises:
     UsageError: the arguments do not match, or as `embedding_rows.prepared` and `ranks.rank`.
   """
+  unnamed = keys is None
   keys = [str(number) for number in range(len(images))] if keys is None else list(keys)
   _check(images, targets, keys, labels, texts)
   images = embedding_rows.prepared(images, similarity, "pictures")
@@ -194,6 +195,7 @@ def score_zero_shot(
     *_shared_names(labels),
     *ranks.ties_note(tied),
     *openai_english.note(english),
+    *([ranks.no_keys_note("pictures")] if unnamed else []),
   ]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return ZeroShot(table, statistics, classes, tuple(keys), predicted, curves)

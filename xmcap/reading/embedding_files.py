@@ -67,6 +67,14 @@ def map_images(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
   return keys, array
 
 
+def keys_beside(path: str | os.PathLike) -> tuple[str, ...]:
+  """Returns the keys of the rows of `pictures.npy` in a folder of `xmcap embed`; () for another file."""
+  path = pathlib.Path(path)
+  if path.name != PICTURES or not path.with_name(KEYS).is_file():
+    return ()
+  return map_images(path.parent)[0]
+
+
 def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
   """Returns rows of embeddings [N, D] as float64 with length 1; UsageError for length 0, NaN or infinity."""
   wide = array[rows].astype(np.float64)
