@@ -161,11 +161,13 @@ def _zero_shot(arguments) -> None:
     if keys is None:
       keys = embedding_files.keys_beside(arguments.pictures) or None
     targets = zero_shot.read_targets(arguments.targets)
+    texts = embedding_files.by_language(arguments.texts, languages.of_wikipedia)
+    _say_not_scored(arguments, labels, texts, "labels")
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
       targets,
       labels,
-      embedding_files.by_language(arguments.texts, languages.of_wikipedia),
+      texts,
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
@@ -198,11 +200,13 @@ def _retrieval(arguments) -> None:
       )
     of_languages = {language: of_language.texts for language, of_language in captions.items()}
     row_order.check_beside(arguments.pictures, arguments.texts, keys, of_languages)
+    texts = embedding_files.by_language(arguments.texts)
+    _say_not_scored(arguments, captions, texts, "captions")
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),
       keys,
       captions,
-      embedding_files.by_language(arguments.texts),
+      texts,
       depths=depths,
       per_image=arguments.captions_per_image,
       **_shared(arguments),
@@ -250,7 +254,8 @@ def _correlation(arguments) -> None:
       counts = tasks_correlation.read_counts(arguments.counts)
       series = tasks_correlation.of_counts(arguments.zero_shot, arguments.baseline, counts)
     else:
-      series = {"": tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")}
+      given = arguments.zero_shot, arguments.retrieval, arguments.paper or ""
+      series = {"": tasks_correlation.points(*given, say=base.say)}
     if not arguments.counts:
       for name in (*written[2:], "classes_correlation.md"):  # of an earlier run
         files.remove(os.path.join(arguments.out, name))
@@ -282,10 +287,11 @@ def _tags(arguments) -> None:
     references = tag_files.read(arguments.references, arguments.language, arguments.languages, say=base.say)
     predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages, say=base.say)
     extra = [language for language in predictions if language not in references]
-    if extra:
-      raise UsageError(
-        f"{arguments.references}: no tags in {', '.join(extra)}, which are predicted; choose by --languages"
-      )
+    missing = [language for language in references if language not in predictions]
+    if extra or missing:
+      files = ((arguments.references, extra), (arguments.predictions, missing))
+      lacks = "; ".join(f"{path}: no tags in {', '.join(codes)}" for path, codes in files if codes)
+      raise UsageError(f"{lacks}, which the other file has; choose by --languages")
     result = tags.score_tags(
       references,
       predictions,
@@ -296,6 +302,15 @@ def _tags(arguments) -> None:
       title=arguments.title,
     )
     _write(arguments, result)
+
+
+def _say_not_scored(arguments, codes, texts, noun: str) -> None:
+  """Names the languages of --texts without captions or labels, unless --languages left them out."""
+  from xmcap.reading import embedding_files
+
+  if not arguments.languages:
+    for line in embedding_files.not_scored(codes, texts, noun):
+      base.say(f"{arguments.texts}: {line}")
 
 
 def _keys(arguments) -> list[str] | None:

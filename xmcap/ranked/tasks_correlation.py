@@ -18,6 +18,7 @@ from xmcap import grid, languages, spreadsheet
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.papers import babel_imagenet_languages
+from xmcap.progress import Say
 from xmcap.ranked import babel_baselines, retrieval_sets
 from xmcap.reading import tables
 from xmcap.reading.inputs import Input
@@ -68,12 +69,14 @@ class Points:
     )
 
 
-def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") -> Points:
+def points(
+  zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "", say: Say = lambda line: None
+) -> Points:
   """Pairs the tables of models.
 
   Args:
     zero_shot, retrieval: folders of `xmcap score zero-shot` and `xmcap score retrieval`, a pair a model, in the same
-      order. Languages that only one of the two has are left out.
+      order. Languages that only one of the two has are left out, and named to `say`.
     paper: one of `retrieval_sets.SETS`, whose printed points of the paper's models are added; "": none.
 
   Raises:
@@ -90,6 +93,9 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
   for folders in zip(zero_shot, retrieval, strict=True):
     accuracy, recall = (_scores(folder, kind) for folder, kind in zip(folders, _METRICS, strict=True))
     name = pathlib.Path(folders[0]).resolve().name
+    for folder, own, others in ((folders[0], accuracy, recall), (folders[1], recall, accuracy)):
+      if absent := [language for language in others if language not in own]:
+        say(f"{folder}: no scores in {', '.join(absent)}, which are left out")
     rows += [
       (name, language, accuracy[language], recall[language]) for language in recall if language in accuracy
     ]
