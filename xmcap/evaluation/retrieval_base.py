@@ -53,14 +53,14 @@ class RetrievalBase(SplitEvaluator):
         f"split '{self.stream.split}' has no caption in {languages} from these sources: choose others"
       )
     # As in a file of captions, an image without a caption in any language is none of the set.
-    used = np.unique(np.concatenate([rows.images for rows, _ in split.captions.values()]))
+    used: np.ndarray = np.unique(np.concatenate([rows.images for rows, _ in split.captions.values()]))
     captions, texts = {}, {}
     for language, (rows, embedded) in split.captions.items():
       captions[language] = dataclasses.replace(rows, images=np.searchsorted(used, rows.images))
       texts[language] = lambda embedded=embedded: embedded
     depths = [k for k in DEPTHS if all(k <= len(rows.images) for rows in captions.values())]
     options = {"similarity": split.similarity, "is_ordered": True, **self.options}
-    keys = [split.keys[image] for image in used.tolist()]
+    keys = [split.keys[int(image)] for image in used]
     result = retrieval.score_retrieval(split.pictures[used], keys, captions, texts, depths, **options)
     yield from self.reported(result)
 

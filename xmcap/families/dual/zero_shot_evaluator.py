@@ -60,6 +60,8 @@ class ZeroShotEvaluator(SplitEvaluator):
         f"{self.labels}: class {highest}, but the corpus has {len(stream.tags)} tags: give the labels of this corpus"
       )
     self._prompts = prompts_lib.read_prompts(self.prompts) if self.prompts else {}
+    for line in prompts_lib.unmatched(self._prompts, self._labels) if self.prompts else ():
+      logging.warning("%s: %s", self.prompts, line)
     own = embedder_lib.converted_tokenizer(module.text)
     if own is None:
       path = self.vocabulary
@@ -99,4 +101,4 @@ class ZeroShotEvaluator(SplitEvaluator):
     image, tags, weights = of_split(self.stream, count, self._embed, sharded, name)
     kept = np.flatnonzero((weights > 0) & (tags[:, 0] > 0))
     self._keys = self._keys or self.stream.keys(count)  # the same in each evaluation
-    return image[kept], tags[kept, 0].astype(np.int64) - 1, [self._keys[place] for place in kept]
+    return image[kept], tags[kept, 0].astype(np.int64) - 1, [self._keys[place] for place in kept.tolist()]

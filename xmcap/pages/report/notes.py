@@ -8,7 +8,7 @@ from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.pages.report import elements
 from xmcap.pages.report.elements import escape
-from xmcap.pages.report.scores import Others, language_groups
+from xmcap.pages.report.scores import OF_MEDIANS, Others, language_groups
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.tables import note_order, score_table
 from xmcap.scoring.tables.signature import Signature, shortened
@@ -66,7 +66,11 @@ text (Bengali, Cusco Quechua, Maori, Swahili, Telugu). Languages outside the 36 
 _SCRIPTS = """A script is named with its code of ISO 15924, such as Arab for the Arabic script, in which Arabic and
 Persian are written."""
 _GROUPS_BY_CLASSES = """The groups of Babel-ImageNet (Geigle et al., 2024) by the number of classes with a name in the
-language: 1 to 100, 101 to 333, 334 to 666, and more. Means are over their languages; English is in none."""
+language: 1 to 100, 101 to 333, 334 to 666, and more."""
+_IN_NO_MEAN = {
+  "English": "As in the paper, no mean includes English.",
+  "other": "Other languages are not among the paper's 100, over which the means are.",
+}
 _MEDIAN = "Median over queries of the rank of the correct candidate. Ties count with the worst rank."
 _MEDIAN_OF_DIRECTION = """Median over captions (T2I) or pictures (I2T) of the rank of the first correct candidate, from
 1; tied candidates stand in random order. It is not averaged over languages."""
@@ -120,8 +124,10 @@ def group_name(kind: str, value: str) -> str:
 def _about_groups(table: score_table.Table, has_scripts: bool) -> dict[str, tuple[str, str]]:
   """Returns the entry of the groups of languages, and of their scripts if the page has them."""
   if not has_scripts:
-    text = _GROUPS_BY_CLASSES if "classes" in table.counts else _GROUPS
-    return {"Groups": (OF_GROUPS, f"{text} Here: {escape(_listed(language_groups(table)))}.")}
+    groups, texts = language_groups(table), [_GROUPS]
+    if "classes" in table.counts:
+      texts = [_GROUPS_BY_CLASSES, *(text for name, text in _IN_NO_MEAN.items() if name in groups)]
+    return {"Groups": (OF_GROUPS, f"{' '.join(texts)} Here: {escape(_listed(groups))}.")}
   members: dict[str, list[str]] = {}
   for code in table.rows:
     language = languages.get(code)
@@ -188,7 +194,7 @@ def reading(table: score_table.Table, others: Others, has_scripts: bool = False)
     entries["Intervals"] = "about-intervals", _INTERVALS
   for name in table.medians:
     about = _MEDIAN if name == "median_rank" else _MEDIAN_OF_DIRECTION
-    entries["Median rank"] = "about-median_rank", about
+    entries["Median rank"] = OF_MEDIANS, about
   entries |= _about_groups(table, has_scripts)
   between = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
   entries["Between languages"] = "about-between", between

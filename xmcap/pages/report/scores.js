@@ -61,7 +61,7 @@ function drawScores() {
     ...columns.map(({ heading }) => heading),
     ...rest.map(({ heading, about }) => ({ text: heading, about, ...(systems.length > 1 ? { small: `of ${systems[0].name}` } : {}) })),
     ...(fidelity ? [{ text: "fidelity", ...(isNarrow ? { small: "references" } : {}), hint: "Share of captions, and of references, in the right language" }] : []),
-    ...more.map(({ heading }) => ({ text: heading })),
+    ...more.map(({ heading, about }) => ({ text: heading, about })),
     { text: "Group", numeric: false, about: "about-groups" },
   ];
   const numbers = (i) => [

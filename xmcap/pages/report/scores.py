@@ -12,13 +12,10 @@ from xmcap.scoring.tables.language_fidelity import HEADINGS
 from xmcap.scoring.tables.papers import Papers
 
 _GROUPS = {"english": "English", "web": "web", "low_resource": "low-resource", "other": "other"}
-_COUNTS = {
-  "classes": "Classes",
-  "captions": "Captions",
-  "candidates": "Candidates",
-  "tags": "Tags",
-  "images": "Images",
-}
+_COUNTS = {"classes": "Classes", "images": "Images"}
+
+OF_MEDIANS = "about-median-rank"
+"""The id of the explanation of median ranks."""
 
 TILES = '<section class="tiles" aria-label="Mean scores"></section>\n'
 """The section of the means, which a script fills with one tile per metric."""
@@ -103,8 +100,12 @@ def data(
     "languages": codes,
     "groups": order,
     "columns": [
-      {"heading": heading, "cells": [[row[name], shown(row[name])] for row in table.rows.values()]}
-      for name, heading, shown in _columns(table)
+      {
+        "heading": heading,
+        "about": about,
+        "cells": [[row[name], shown(row[name])] for row in table.rows.values()],
+      }
+      for name, heading, about, shown in _columns(table)
     ],
     "means": [score_table.mean_label(mean) for mean in table.means],
     "systems": systems,
@@ -122,10 +123,10 @@ def data(
   }
 
 
-def _columns(table: score_table.Table) -> list[tuple[str, str, Callable[[float], str]]]:
-  """Returns (name, heading, how its cells are shown) of the columns after the metrics, which have no mean."""
-  ranks = [(name, means.MEDIANS[name], score_table.shown_rank) for name in table.medians]
-  return ranks + [(name, heading, "{:,}".format) for name, heading in _COUNTS.items() if name in table.counts]
+def _columns(table: score_table.Table) -> list[tuple[str, str, str, Callable[[float], str]]]:
+  """Returns the columns without a mean: name, heading, id of the explanation, and how a cell is shown."""
+  ranks = [(name, means.MEDIANS[name], OF_MEDIANS, score_table.shown_rank) for name in table.medians]
+  return ranks + [(name, _COUNTS[name], "", "{:,}".format) for name in _COUNTS if name in table.counts]
 
 
 def language_groups(table: score_table.Table) -> dict[str, tuple[str, ...]]:
