@@ -67,7 +67,7 @@ BUDGETS = {
   "reading": 5_500,
   "scoring": 10_160,
   "models": 2_890,
-  "data": 6_380,
+  "data": 6_390,
   "pages": 2_050,
   "human": 4_820,
   "ranked": 2_300,
