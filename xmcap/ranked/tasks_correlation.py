@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap import grid, languages, spreadsheet
+from xmcap import grid, languages, spreadsheet, wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.papers import babel_imagenet_languages
@@ -57,7 +57,12 @@ class Points:
     table = self.grid(cells)
     rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in cells.items()]
     csv = spreadsheet.table(["coefficient", "value", "low", "high", "points"], rows)
-    files.write_forms(out, f"{prefix}correlation", csv=csv, md=table.markdown())
+    markdown = "\n".join([table.markdown(), *(f"{note}\n" for note in self.notes())])
+    files.write_forms(out, f"{prefix}correlation", csv=csv, md=markdown)
+
+  def notes(self) -> list[str]:
+    """Returns a note if there are too few points."""
+    return correlation.too_few(len(self.rows))
 
   def grid(self, cells: dict[str, correlation.Correlation]) -> grid.Grid:
     """Returns the coefficients as a table."""
@@ -90,9 +95,8 @@ def points(
   _check_test_set("zero_shot", zero_shot)
   _check_test_set("retrieval", retrieval)
   rows: list[tuple[str, str, float, float]] = []
-  for folders in zip(zero_shot, retrieval, strict=True):
+  for name, *folders in zip(_models(zero_shot), zero_shot, retrieval, strict=True):
     accuracy, recall = (_scores(folder, kind) for folder, kind in zip(folders, _METRICS, strict=True))
-    name = pathlib.Path(folders[0]).resolve().name
     for folder, own, others in ((folders[0], accuracy, recall), (folders[1], recall, accuracy)):
       if absent := [language for language in others if language not in own]:
         say(f"{folder}: no scores in {', '.join(absent)}, which are left out")
@@ -134,8 +138,8 @@ def of_counts(
   """
   _check_test_set("zero_shot", zero_shot)
   accuracies, classes = {}, {}
-  for folder in zero_shot:
-    accuracies[pathlib.Path(folder).resolve().name] = _scores(folder, "zero_shot")
+  for name, folder in zip(_models(zero_shot), zero_shot, strict=True):
+    accuracies[name] = _scores(folder, "zero_shot")
     classes |= _scores(folder, "zero_shot", "classes")
   printed = babel_baselines.zero_shot()
   for model in models:
@@ -185,6 +189,14 @@ def read_counts(path: str | os.PathLike) -> dict[str, float]:
         raise UsageError(f"{where}: '{shown(text)}' is no count above 0")
       counts[language] = float(text)
   return counts
+
+
+def _models(folders: Sequence[str]) -> list[str]:
+  """Returns a name for the model of each folder; UsageError if a folder is given twice."""
+  names = wording.names_of_paths([str(pathlib.Path(folder).resolve()) for folder in folders])
+  if twice := wording.repeated(names):
+    raise UsageError(f"--zero_shot: '{shown(twice[0])}' is given twice; give a folder for each model")
+  return names
 
 
 def _check_test_set(kind: str, folders: Sequence[str]) -> None:
