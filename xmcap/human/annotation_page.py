@@ -25,7 +25,7 @@ from xmcap.human.annotation_procedures import Procedure
 from xmcap.human.rating_items import INSTRUCTIONS
 from xmcap.pages.report import elements, pictures
 from xmcap.progress import Say
-from xmcap.reading import tag_files
+from xmcap.reading import label_words, tag_files
 from xmcap.reading.references import read_references
 from xmcap.terminal import shown
 
@@ -81,7 +81,9 @@ def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lamb
   suggestions = []
   for path in paths:
     read = tag_files.read(path, language, say=say).get(language, {})
-    suggestions.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
+    suggestions.append(
+      {key: label_words.words(sorted(tags, key=lambda tag: -tags[tag])) for key, tags in read.items() if tags}
+    )
     _check(suggestions[-1], path, "tag", language)
   return _merged(suggestions)
 

@@ -18,7 +18,7 @@ from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.human.rating_protocols import SHORTER, RatingProtocol
 from xmcap.pages.report import elements
-from xmcap.reading import ids, matching
+from xmcap.reading import ids, label_words, matching
 from xmcap.reading.tag_files import Scores
 from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
@@ -188,7 +188,8 @@ def best_tags(scores: Scores, top: int, name: str) -> Texts:
           f"system '{shown(name)}' has {wording.count(len(tags), 'tag')} of '{shown(key)}' in '{language}'; predict "
           f"{top} or more for each picture, or choose fewer by --top"
         )
-      best.setdefault(key, {})[language] = sorted(tags, key=lambda tag: -tags[tag])[:top]
+      ranked = sorted(tags, key=lambda tag: -tags[tag])[:top]
+      best.setdefault(key, {})[language] = list(map(label_words.word, ranked))
   return best
 
 
