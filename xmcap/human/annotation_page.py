@@ -194,7 +194,9 @@ def _page_data(
       "title": title,
       "guidelines": guidelines,
       "own_guidelines": not procedure.guidelines,
-      "levels": [{"value": value, "word": word, "meaning": meaning} for value, (word, meaning) in levels.items()],
+      "levels": [
+        {"value": value, "word": word, "meaning": meaning} for value, (word, meaning) in levels.items()
+      ],
     },
     "is_own": True,
     "rated_language": elements.language(procedure.rated_language or language),

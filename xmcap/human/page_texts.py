@@ -1,8 +1,8 @@
 """The texts of the pages on which people rate and describe pictures, in the languages that have all of them.
 
-The catalogue is `texts/LANGUAGE.json`, with the same keys in every language: `common`, `rate` and `annotate` are what the
-pages say, with the {placeholders} of the English text, of which one that names another text, such as {save}, stands for
-it; `protocols` and `procedures` are what people are asked to do. Pages for other languages are in English.
+The catalogue is `texts/LANGUAGE.json`, with the same keys in every language. `common`, `rate` and `annotate` are what
+the pages say, with the {placeholders} of the English text; one that names another text, such as {save}, stands for it.
+`protocols` and `procedures` are what people are asked to do. Pages for other languages are in English.
 """
 
 import functools
