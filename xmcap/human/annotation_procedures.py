@@ -2,10 +2,11 @@
 
 A procedure is data, in `annotation_procedures.json`; its words are in the catalogue of `page_texts`. `coco-cn` is that
 of Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia
-2019): suggested sentences and tags beside the picture. `xm3600` is that of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.3: people who also read
-English first rate the English machine captions of a batch of pictures, all on one screen, which shows them the kind of
-sentence that is wanted, the same in every language; then they describe these pictures in their language, one at a time
-and without a caption in view. The guidelines are those of its Appendices B and C, in this project's words and examples.
+2019): suggested sentences and tags beside the picture. `xm3600` is that of Thapliyal et al., "Crossmodal-3600" (EMNLP
+2022), section 2.3: people who also read English first rate the English machine captions of a batch of pictures, all on
+one screen, which shows them the kind of sentence that is wanted, the same in every language; then they describe these
+pictures in their language, one at a time and without a caption in view. The guidelines are those of its Appendices B
+and C, in this project's words and examples.
 """
 
 import json

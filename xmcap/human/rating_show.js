@@ -1,6 +1,8 @@
 // ---- Showing
 
-const GAP = 10; // pixels, at most, between the parts of a narrow page
+// In pixels, of a narrow page: the most between its parts, and the least height of its picture, as in the style sheet.
+const GAP = 10;
+const LEAST_PICTURE = 64;
 
 function questionPart(item, card, number) {
   const criterion = criteria[number];
@@ -92,7 +94,8 @@ function showMark() {
   byId("asked").replaceChildren(create("strong", heading, inRubric()), create("span", question, inRubric()));
 }
 
-// On a narrow page the picture shrinks until a caption and all its levels fit below it, or all tags if they can.
+// On a narrow page the picture shrinks until a caption and all its levels fit below it, or all tags; if these are too
+// many, one scrolls to them below a picture of full height.
 function fitPicture() {
   if (byId("rating").hidden) return;
   const heightOf = (part) => part.getBoundingClientRect().height;
@@ -100,7 +103,7 @@ function fitPicture() {
   const heights = cards.map(({ section }) => heightOf(section) + GAP);
   const below = isLines ? heights.reduce((sum, height) => sum + height, heightOf(byId("asked")) + GAP) : Math.max(...heights);
   const room = Math.floor(window.innerHeight - bars - below - 4 * GAP);
-  document.documentElement.style.setProperty("--picture", `${room}px`);
+  document.documentElement.style.setProperty("--picture", isLines && room < LEAST_PICTURE ? "30vh" : `${room}px`);
 }
 
 function showPicture(item) {
