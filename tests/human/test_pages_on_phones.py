@@ -234,6 +234,10 @@ def test_pages_levels_stand_from_left_to_right_the_lowest_first(phone, tmp_path,
   choices = phone.locator(".card").first.locator(".choice")
   assert choices.locator(".value").all_inner_texts() == list("12345")
   assert choices.evaluate_all(lefts) == sorted(choices.evaluate_all(lefts))
+  # As the captions of a pair, of which the first is the left one in all languages.
+  _start(phone, _write_rating(tmp_path, "sxs", _systems("sxs", language)))
+  for parts in (phone.locator(".choice"), phone.locator(".caption")):
+    assert parts.evaluate_all(lefts) == sorted(parts.evaluate_all(lefts))
   _start(phone, _write_annotation(tmp_path, PROCEDURES["xm3600"], language))
   choices = phone.locator(".card").first.locator(".choice")
   assert choices.evaluate_all(lefts) == sorted(choices.evaluate_all(lefts))
