@@ -157,7 +157,7 @@ def test_rating_page_shows_only_texts_of_the_catalogue(masked, page, tmp_path, p
   systems = {name: {key: {"ru": texts} for key in ("ж1", "ж2")} for name in "AB"}
   rating_pages.write(tmp_path / "page.html", protocol, systems, references={"ж1": {"ru": ["ж"]}}, rater="ж")
   page.goto((tmp_path / "page.html").as_uri())
-  _press_and_check(page, "Enter ArrowLeft Enter 1 ? Escape s 3 1 1 1 s End ArrowRight u Delete s")
+  _press_and_check(page, "Enter ArrowLeft Enter 1 ? Escape s 3 1 1 1 s End ArrowRight u 1 Delete s")
   (tmp_path / "bad.jsonl").write_text("{}\n")
   page.locator("#rater-shown").click()
   page.locator("#first").set_input_files(tmp_path / "bad.jsonl")
