@@ -132,6 +132,24 @@ def test_rating_page_shows_all_levels_in_any_font(page, tmp_path, protocol, lang
       _check(page, *_levels(protocol))
 
 
+# Words that do not stand on one line.
+_BROKEN = """(parts) => parts.flatMap((part) => [...part.textContent.matchAll(/\\S+/g)].filter(({ 0: word, index }) => {
+  const range = document.createRange();
+  range.setStart(part.firstChild, index);
+  range.setEnd(part.firstChild, index + word.length);
+  return range.getClientRects().length > 1;
+}).map(([word]) => word))"""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_rating_page_breaks_no_word_of_a_level(page, tmp_path, protocol):
+  page.set_viewport_size({"width": 1300, "height": 900})
+  for language in ("ar", "en", "es", "fr", "id", "pt", "ru"):
+    _start(page, _write_rating(tmp_path, protocol, _systems(protocol, language)))
+    shown = page.locator("legend:visible, .choice .meaning:visible")
+    assert shown.evaluate_all(_BROKEN) == [], language
+
+
 def test_rating_page_shows_all_levels_with_a_long_caption(phone, tmp_path):
   systems = {name: {"k1": {"en": _LONG * 4 + name}} for name in "AB"}
   for protocol in ("sxs", "xm3600_quality", "coco_cn_captions"):
