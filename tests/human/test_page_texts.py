@@ -169,9 +169,10 @@ def test_rating_page_shows_only_texts_of_the_catalogue(masked, page, tmp_path, p
 def test_annotation_page_shows_only_texts_of_the_catalogue(masked, page, tmp_path, name):
   picture = images.plain("red", (60, 40), "JPEG")
   procedure = PROCEDURES[name]
-  suggested = {"rated": "ж"} if procedure.ratings else {"sentences": ["ж"], "tags": ["жж"]}
+  rated = "ж" if procedure.ratings else ""
   items = [
-    annotation_page.AnnotationItem(f"k{i}", f"k{i}.jpg", lambda: picture, **suggested) for i in range(2)
+    annotation_page.AnnotationItem(f"k{i}", f"k{i}.jpg", lambda: picture, ["ж"], ["жж"], rated)
+    for i in range(2)
   ]
   annotation_page.write_annotation_page(tmp_path, "ru", items, procedure, annotator="ж")
   page.goto((tmp_path / "annotate.html").as_uri())

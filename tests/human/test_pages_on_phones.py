@@ -77,9 +77,10 @@ def _write_rating(tmp_path, protocol, systems):
 def _write_annotation(tmp_path, procedure, language, count=3):
   picture = images.plain("red", (600, 600), "JPEG")
   caption, tag = _CAPTIONS[language]
-  texts = {"rated": _CAPTIONS["en"][0]} if procedure.ratings else {"sentences": [caption], "tags": [tag]}
+  rated = _CAPTIONS["en"][0] if procedure.ratings else ""
   items = [
-    annotation_page.AnnotationItem(f"k{i}", f"k{i}.jpg", lambda: picture, **texts) for i in range(count)
+    annotation_page.AnnotationItem(f"k{i}", f"k{i}.jpg", lambda: picture, [caption], [tag], rated)
+    for i in range(count)
   ]
   annotation_page.write_annotation_page(tmp_path, language, items, procedure)
   return (tmp_path / "annotate.html").as_uri()
@@ -172,6 +173,16 @@ def test_annotation_page_shows_picture_and_levels_or_sentence(page, tmp_path, na
         _check(page, "#picture", "#sentence")
 
 
+def test_annotation_page_screens_with_guidelines_have_no_overflow(page, tmp_path):
+  _start(page, _write_annotation(tmp_path, PROCEDURES["xm3600"], "ar", count=1))
+  for key in ("1", "Enter"):
+    page.locator("summary").click()
+    for size in _SIZES:
+      _resize(page, *size)
+      _check(page, "#place")
+    page.keyboard.press(key)
+
+
 @pytest.mark.parametrize("protocol", ["thumb", "coco_cn_captions"])
 def test_rating_page_next_leads_to_another_caption_with_all_its_levels(phone, tmp_path, protocol):
   _start(phone, _write_rating(tmp_path, protocol, _systems(protocol, "ar")))
@@ -241,7 +252,7 @@ def test_annotation_page_rating_and_sentence_by_touch(phone, tmp_path):
   assert page_texts.catalogue("ar")["common"]["save"] in phone.locator("#message").inner_text()
   _touch_and_save(phone, tmp_path)
   saved = annotations.read([tmp_path / "saved.jsonl"])[0]
-  assert [one.rated.rating for one in saved] == ["MEDIUM", "GOOD"]
+  assert [one.rated and one.rated.rating for one in saved] == ["MEDIUM", "GOOD"]
   assert [one.caption for one in saved] == ["سيارة", "رجل"]
 
 
