@@ -70,7 +70,7 @@ BUDGETS = {
   "models": 2_890,
   "data": 6_420,
   "pages": 2_050,
-  "human": 4_820,
+  "human": 4_900,
   "ranked": 2_310,
   "training": 6_710,
   "evaluation": 3_400,
