@@ -206,7 +206,7 @@ def test_human_annotate_that_fails_at_the_last_page_changes_none(human, tmp_path
     ),
     ("ZH --sentences=long.jsonl --out=o", "long.jsonl: a sentence of 'a' has 2,001 characters; the page takes 2,000"),
     ("ZH --tags=long_tag.jsonl --out=o", "long_tag.jsonl: a tag of 'a' has 202 characters; the page takes 200"),
-    ("annotations s.jsonl --assignment=s.jsonl --out=o", "s.jsonl, line 1: no annotation"),
+    ("annotations s.jsonl --assignment=s.jsonl --out=o", "s.jsonl: these are captions: xmcap score"),
     ("annotations no.jsonl --out=o", "no.jsonl: cannot be read"),
     ("annotations bad.jsonl --out=o", "bad.jsonl, line 1: no annotation (Object missing required field"),
   ],
