@@ -1,11 +1,12 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--policies dots full no]
+usage: python benchmarks/plan.py [--tables captions_per_image parts remat decode node] [--policies dots full no]
   [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
 `node` needs the extra cuda.
 """
 
 import argparse
+import collections
 import functools
 import itertools
 import json
@@ -97,6 +98,46 @@ def captions_per_image() -> None:
   )  # fmt: skip
 
 
+def parts() -> None:
+  """The step of BB by parts, with the attention kernel and without."""
+  pallas, plain = (kept(f"parts_{name}", functools.partial(_parts, name)) for name in ("pallas", "plain"))
+  names = sorted({*pallas["cycles"], *plain["cycles"]}, key=lambda name: -plain["cycles"].get(name, 0))
+  rows = [(name, *(f"{plan['cycles'].get(name, 0) / 1e6:.2f}" for plan in (pallas, plain))) for name in names]
+  rows.append(
+    ("all, million cycles", *(f"{sum(plan['cycles'].values()) / 1e6:.2f}" for plan in (pallas, plain)))
+  )
+  rows.append(("GiB", *(_gib(plan["memory"]) for plan in (pallas, plain))))
+  report.write(
+    "plan_parts",
+    "BB's training step on 64 v4 chips, by parts",
+    rows,
+    columns=("million cycles", "attention 'pallas'", "attention 'plain'"),
+    notes=[
+      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by. The kernel "
+      "counts with its bytes at the rate of the compiler's own estimates, or with its bundles if they take longer."
+    ],
+  )
+
+
+def _parts(attention: str) -> dict[str, Any]:
+  """`cycles` by part of a step, forward and backward together, and `memory` in bytes."""
+  from xmcap.planning import topologies
+
+  topologies.prepare_host()  # before jax is imported
+  from gpu.parts import part
+
+  from xmcap.planning import hlo, run, step
+
+  slice_ = _configured("bb", "CaptionStream.target_lengths=()", f"ViTConfig.attention='{attention}'")
+  _, lowered = step.lower(run.of_gin(slice_), slice_.devices())
+  compiled = lowered.compile()
+  cycles: collections.Counter[str] = collections.Counter()
+  for operation, count in hlo.Module(compiled.as_text(), slice_.cores).cycles_by_operation().items():
+    cycles[part(operation).removeprefix("forward ").removeprefix("backward ")] += count
+  memory = compiled.memory_analysis()
+  return {"cycles": cycles, "memory": memory.argument_size_in_bytes + memory.temp_size_in_bytes}
+
+
 def remat() -> None:
   """Bg and Lg with each policy of the ViT, with layers scanned; of one that does not fit, the memory alone."""
   rows = []
@@ -125,18 +166,25 @@ def _scanned(model: str, policy: str) -> dict[str, Any]:
   from xmcap.planning import topologies
 
   topologies.prepare_host()  # before jax is imported
-  import gin
-
-  from xmcap import configuration
   from xmcap.planning import run, step
 
-  gin.clear_config()
-  configuration.parse([f"models/{model}.gin", "runs/train_coco35l.gin"], ["TARGET_LENGTH=32"])
-  slice_ = topologies.parse("v4-128")
+  slice_ = _configured(model)
   try:
     return step.plan_step(run.of_gin(slice_, scan=True, image_remat=policy), slice_)
   except step.DoesNotFit as error:
     return {"memory": {"total": error.needed, "allowed": error.allowed}}
+
+
+def _configured(model: str, *bindings: str) -> Any:
+  """Binds the model's run in gin; returns the slice to plan for."""
+  import gin
+
+  from xmcap import configuration
+  from xmcap.planning import topologies
+
+  gin.clear_config()
+  configuration.parse([f"models/{model}.gin", "runs/train_coco35l.gin"], ["TARGET_LENGTH=32", *bindings])
+  return topologies.parse("v4-128")
 
 
 def decode() -> None:
@@ -202,7 +250,13 @@ def _ms(seconds: float) -> str:
   return f"{seconds * 1e3:.1f}"
 
 
-_TABLES = {"captions_per_image": captions_per_image, "remat": remat, "decode": decode, "node": node}
+_TABLES = {
+  "captions_per_image": captions_per_image,
+  "parts": parts,
+  "remat": remat,
+  "decode": decode,
+  "node": node,
+}
 
 
 if __name__ == "__main__":
