@@ -1,6 +1,8 @@
-"""The attention kernel for TPUs: values and gradients as of plain attention in Pallas's interpreter; compiled for v4."""
+"""The attention kernel for TPUs: plain attention's values and gradients in Pallas's interpreter; compiled for v4."""
 
+import base64
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from xmcap.models import kernels
 from xmcap.models.attention import attend
 from xmcap.planning import hlo, topologies
 from xmcap.training import sharding
+from xmcap.training.compilation_cache import CompilationCache
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ _pallas = functools.partial(attend, bias=None, implementation="pallas")
 
 
 @pytest.mark.usefixtures("interpreter")
-@pytest.mark.parametrize(("tokens", "heads", "kv"), [(16, 2, 16), (20, 3, 8), (130, 1, 24), (33, 14, 8)])
+@pytest.mark.parametrize(("tokens", "heads", "kv"), [(16, 2, 16), (20, 14, 8), (130, 1, 24)])
 def test_attention_kernel_equals_plain_attention_in_float32(tokens, heads, kv):
   inputs = _inputs(2, tokens, heads, kv)
   of_kernel, of_plain = (_with_gradients(attention, *inputs) for attention in (kernels.attention, _plain))
@@ -63,6 +66,8 @@ def test_attention_kernel_is_near_plain_attention_in_bfloat16(on_mesh):
     np.testing.assert_allclose(ours.astype(jnp.float32), theirs.astype(jnp.float32), rtol=0.05, atol=0.05)
 
 
+# jax keeps the program of another run, and cannot read it back for chips that are not attached.
+@pytest.mark.filterwarnings("ignore:Error reading persistent compilation cache")
 def test_attention_kernel_compiles_for_a_mesh_of_chips():
   partitioning = sharding.Partitioning(fsdp=2, model=2)
   mesh, rules = partitioning.mesh(topologies.parse("v4-8").devices()), partitioning.logical_rules()
@@ -83,5 +88,21 @@ def test_attention_kernel_compiles_for_a_mesh_of_chips():
   ("queries", "keys", "fits"), [(196, 196, True), (1, 196, False), (5, 196, False), (513, 513, False)]
 )
 def test_attention_kernel_fits_all_tokens_to_all(queries, keys, fits):
-  query, key = (jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in ((2, queries, 4, 8), (2, 4, keys, 8)))
+  query, key = jnp.zeros((2, queries, 4, 8)), jnp.zeros((2, 4, keys, 8))
   assert kernels.fits(query, key) == fits
+
+
+def test_attention_kernel_has_one_key_in_the_compilation_cache_wherever_it_is_installed(tmp_path):
+  cache, mesh = (
+    CompilationCache(str(tmp_path)),
+    jax.sharding.Mesh(topologies.parse("v4-8").devices()[:1], "one"),
+  )
+  operand = jax.ShapeDtypeStruct((2, 20, 2, 16), jnp.bfloat16, sharding=NamedSharding(mesh, PartitionSpec()))
+  cache.open("", lambda line: None)
+  try:
+    lowered = jax.jit(lambda x: kernels.attention(x, x.swapaxes(1, 2), x.swapaxes(1, 2))).lower(operand)
+  finally:
+    cache.close()
+  body = re.search(r"\\22body\\22: \\22([^\\]*)", lowered.as_text())
+  assert body
+  assert set(re.findall(rb"[\w./-]+\.py", base64.b64decode(body[1] + "=="))) == {b"models/kernels.py"}
