@@ -85,10 +85,11 @@ def test_attention_kernel_compiles_for_a_mesh_of_chips():
 
 
 @pytest.mark.parametrize(
-  ("queries", "keys", "fits"), [(196, 196, True), (1, 196, False), (5, 196, False), (513, 513, False)]
+  ("queries", "keys", "kv", "fits"),
+  [(196, 196, 8, True), (1, 196, 8, False), (5, 196, 8, False), (513, 513, 8, False), (16, 16, 257, False)],
 )
-def test_attention_kernel_fits_all_tokens_to_all(queries, keys, fits):
-  query, key = jnp.zeros((2, queries, 4, 8)), jnp.zeros((2, 4, keys, 8))
+def test_attention_kernel_fits_all_tokens_to_all(queries, keys, kv, fits):
+  query, key = jnp.zeros((2, queries, 4, kv)), jnp.zeros((2, 4, keys, kv))
   assert kernels.fits(query, key) == fits
 
 

@@ -19,8 +19,9 @@ from jax.experimental.pallas import tpu as pltpu
 from xmcap.models.layers import partition_spec
 
 _LANES, _SUBLANES = 128, 16  # of a tile of bfloat16
-_MOST_TOKENS = 512  # of which the buffers fit into the vector memory
-_MOST_HEADS = 12  # of a step, whose blocks are there twice
+_MOST_TOKENS, _MOST_KV = 512, 256  # of which the buffers fit into the 16 MiB of vector memory
+_MOST_BYTES = 7 * 2**20  # of the blocks of a step in it
+_BLOCKS = 2 * 7  # of operands and results of the backward pass, as those of the next step are there too
 _MASKED = -1e30
 _AXES = ("batch", "heads", "kv", "length")
 
@@ -34,7 +35,7 @@ def fits(query: jax.Array, key: jax.Array) -> bool:
   rows, tokens, heads, kv = query.shape
   spec = partition_spec((rows, heads, kv, tokens), *_AXES)
   whole = spec is None or spec[2] is spec[3] is None
-  return whole and 1 < tokens == key.shape[2] <= _MOST_TOKENS
+  return whole and 1 < tokens == key.shape[2] <= _MOST_TOKENS and kv <= _MOST_KV
 
 
 def attention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
@@ -91,15 +92,18 @@ def _call(
   products: int, cycles: float,
 ) -> Sequence[jax.Array]:  # fmt: skip
   """Runs the kernel on every row and group of heads; `outputs` have the shapes of the results."""
-  rows, heads, kv, tokens = operands[0].shape
-  group = next(size for size in range(min(heads, _MOST_HEADS), 0, -1) if heads % size == 0)
+  query = operands[0]
+  rows, heads, kv, tokens = query.shape
+  lanes = _up(tokens, _LANES)
+  head_bytes = _up(kv, _SUBLANES) * lanes * query.dtype.itemsize
+  group = next(
+    size for size in range(heads, 0, -1) if heads % size == 0 and _BLOCKS * size * head_bytes <= _MOST_BYTES
+  )
 
   def block(array: Any) -> pl.BlockSpec:
     return pl.BlockSpec((1, group, *array.shape[2:]), lambda row, heads: (row, heads, 0, 0))
 
-  lanes = _up(tokens, _LANES)
-  arrays = [array for array in (*operands, *outputs) if array.shape[2] == kv]
-  size = sum(rows * heads * _up(kv, _SUBLANES) * lanes * array.dtype.itemsize for array in arrays)
+  arrays = sum(array.shape[2] == kv for array in (*operands, *outputs))
   weights = rows * heads * _up(tokens, _SUBLANES) * lanes
   return pl.pallas_call(
     kernel,
@@ -109,7 +113,9 @@ def _call(
     out_specs=[block(array) for array in outputs],
     scratch_shapes=buffers,
     compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
-    cost_estimate=pl.CostEstimate(2 * products * rows * heads * kv * tokens**2, weights, size),
+    cost_estimate=pl.CostEstimate(
+      2 * products * rows * heads * kv * tokens**2, weights, arrays * rows * heads * head_bytes
+    ),
     metadata={"core_cycles": str(round(cycles * weights / 1024))},
     name=kernel.__name__.strip("_"),
   )(*operands)
