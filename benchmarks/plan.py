@@ -99,28 +99,26 @@ def captions_per_image() -> None:
 
 
 def parts() -> None:
-  """The step of BB by parts, with the attention kernel and without."""
-  pallas, plain = (kept(f"parts_{name}", functools.partial(_parts, name)) for name in ("pallas", "plain"))
-  names = sorted({*pallas["cycles"], *plain["cycles"]}, key=lambda name: -plain["cycles"].get(name, 0))
-  rows = [(name, *(f"{plan['cycles'].get(name, 0) / 1e6:.2f}" for plan in (pallas, plain))) for name in names]
-  rows.append(
-    ("all, million cycles", *(f"{sum(plan['cycles'].values()) / 1e6:.2f}" for plan in (pallas, plain)))
-  )
-  rows.append(("GiB", *(_gib(plan["memory"]) for plan in (pallas, plain))))
+  """The step of BB by parts."""
+  plan = kept("parts", _parts)
+  total = sum(plan["cycles"].values())
+  rows = [
+    (name, f"{cycles / 1e6:.2f}", f"{cycles / total:.1%}")
+    for name, cycles in sorted(plan["cycles"].items(), key=lambda part: -part[1])
+  ]
   report.write(
     "plan_parts",
     "BB's training step on 64 v4 chips, by parts",
-    rows,
-    columns=("million cycles", "attention 'pallas'", "attention 'plain'"),
+    [*rows, ("all", f"{total / 1e6:.2f}", "100.0%")],
+    columns=("forward and backward", "million cycles", "share"),
     notes=[
-      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by. The kernel "
-      "counts with its bytes at the rate of the compiler's own estimates, or with its bundles if they take longer."
+      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by."
     ],
   )
 
 
-def _parts(attention: str) -> dict[str, Any]:
-  """`cycles` by part of a step, forward and backward together, and `memory` in bytes."""
+def _parts() -> Any:
+  """`cycles` by part of a step, forward and backward together."""
   from xmcap.planning import topologies
 
   topologies.prepare_host()  # before jax is imported
@@ -128,14 +126,12 @@ def _parts(attention: str) -> dict[str, Any]:
 
   from xmcap.planning import hlo, run, step
 
-  slice_ = _configured("bb", "CaptionStream.target_lengths=()", f"ViTConfig.attention='{attention}'")
+  slice_ = _configured("bb", "CaptionStream.target_lengths=()")
   _, lowered = step.lower(run.of_gin(slice_), slice_.devices())
-  compiled = lowered.compile()
   cycles: collections.Counter[str] = collections.Counter()
-  for operation, count in hlo.Module(compiled.as_text(), slice_.cores).cycles_by_operation().items():
+  for operation, count in hlo.Module(lowered.compile().as_text()).cycles_by_operation().items():
     cycles[part(operation).removeprefix("forward ").removeprefix("backward ")] += count
-  memory = compiled.memory_analysis()
-  return {"cycles": cycles, "memory": memory.argument_size_in_bytes + memory.temp_size_in_bytes}
+  return {"cycles": cycles}
 
 
 def remat() -> None:

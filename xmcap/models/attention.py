@@ -4,7 +4,6 @@ Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 does not sca
 factor is folded into the initial query kernel (Raffel et al., 2020; Mesh TensorFlow's T5 does the same).
 """
 
-import importlib.util
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from xmcap.errors import UsageError
 from xmcap.models.layers import NO_LORA, T5_ATTENTION_INIT, Dense, Dropout, Initializer, Lora, constrain
 from xmcap.platforms import cuda_installed
 
-IMPLEMENTATIONS = ("auto", "plain", "cudnn", "pallas")
+IMPLEMENTATIONS = ("auto", "plain", "cudnn")
 _AMPERE = 8.0
 """The compute capability from which on cuDNN has the kernel."""
 
@@ -26,18 +25,13 @@ _AXES = ("batch", "length", "heads", "kv")
 
 
 def resolve(implementation: str) -> str:
-  """`plain`, `cudnn` or `pallas`: of `auto`, the kernel that the devices have.
+  """`plain` or `cudnn`: of `auto`, cuDNN's kernel where the devices have it.
 
   Raises:
-    UsageError: `cudnn` is asked for, and jax's CUDA plugin is not installed, or `pallas` without libtpu.
+    UsageError: `cudnn` is asked for, and jax's CUDA plugin is not installed.
   """
   if implementation == "auto":
-    backend = jax.default_backend()
-    if backend == "tpu":
-      return "pallas"
-    return "cudnn" if backend == "gpu" and _has_cudnn(jax.local_devices()[0]) else "plain"
-  if implementation == "pallas" and importlib.util.find_spec("libtpu") is None:
-    raise UsageError("attention = 'pallas': libtpu is not installed: use auto, or install xmcap[tpu]")
+    return "cudnn" if jax.default_backend() == "gpu" and _has_cudnn(jax.local_devices()[0]) else "plain"
   if implementation == "cudnn" and not cuda_installed():
     raise UsageError(
       "attention = 'cudnn': jax's CUDA plugin is not installed: use auto, or install xmcap[cuda]"
@@ -62,19 +56,13 @@ def attend(
     query: [rows, queries, heads, kv].
     key, value: [rows, heads, keys, kv].
     bias: added to the logits; broadcastable to [rows, heads, queries, keys].
-    implementation: `plain`, or where it can be `cudnn` or `pallas` (see `kernels`): the kernels keep no matrix of
-      queries and keys, but have neither float32 nor, here, a bias.
+    implementation: `plain`, or `cudnn` where it can be: cuDNN's kernel keeps no matrix of queries and keys, but has
+      neither float32 nor, here, a bias.
 
   Returns:
     An array of the shape and dtype of `query`.
   """
-  is_simple = bias is None and query.shape[1] > 1 and query.dtype != jnp.float32
-  if implementation == "pallas" and is_simple:
-    from xmcap.models import kernels  # as importing Pallas takes a while
-
-    if kernels.fits(query, key):
-      return kernels.attention(query, key, value)
-  if implementation == "cudnn" and is_simple:
+  if implementation == "cudnn" and bias is None and query.shape[1] > 1 and query.dtype != jnp.float32:
     # Its keys and values have the layout of the queries.
     operands = query, key.swapaxes(1, 2), value.swapaxes(1, 2)
     return jax.nn.dot_product_attention(*operands, scale=1.0, implementation="cudnn")

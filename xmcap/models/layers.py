@@ -92,14 +92,8 @@ def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tup
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   """Shards an activation by the logical names of its axes; does nothing if no axis rules or no mesh are set."""
-  spec = partition_spec(x.shape, *axes)
-  return x if spec is None else lax.with_sharding_constraint(x, spec)
-
-
-def partition_spec(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec | None:
-  """How `constrain` shards an activation of this shape; None if no axis rules or no mesh are set."""
-  cut = _mesh_axes(shape, axes)
-  return PartitionSpec(*(names or None for names in cut)) if cut else None
+  cut = _mesh_axes(x.shape, axes)
+  return lax.with_sharding_constraint(x, PartitionSpec(*(names or None for names in cut))) if cut else x
 
 
 def pieces(shape: tuple[int, ...], *axes: str | None) -> int:
