@@ -19,14 +19,8 @@ from typing import Any
 
 from xmcap import wording
 from xmcap.errors import UsageError
-<<<<<<< HEAD
-from xmcap.human.rating_protocols import SHORTER, RatingProtocol
-from xmcap.pages.report import elements
-from xmcap.reading import ids, label_words, matching
-=======
 from xmcap.human.rating_protocols import RatingProtocol
-from xmcap.reading import ids, matching
->>>>>>> w-pages
+from xmcap.reading import ids, label_words, matching
 from xmcap.reading.tag_files import Scores
 from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
