@@ -89,8 +89,10 @@ def _tf_data(examples: _Examples) -> Iterable[object]:
 
   dataset = tf.data.Dataset.from_tensor_slices(examples.paths).shuffle(len(examples)).map(pixels)
   options = tf.data.Options()
-  options.autotune.enabled = False  # no prefetching that nobody asked for
+  # Otherwise its own threads would make batches during the turns of the others.
+  options.autotune.enabled = False
   options.experimental_optimization.inject_prefetch = False
+  options.experimental_optimization.apply_default_optimizations = False
   return dataset.batch(_BATCH, drop_remainder=True).with_options(options).as_numpy_iterator()
 
 

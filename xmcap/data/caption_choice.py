@@ -29,7 +29,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 _TRANSLATED = ("mt", "translated")
 # Records that are read, and whose captions are drawn, together. Alone, between two images that are decoded, each would
 # take several times as long: the decoder leaves nothing else in the processor's caches.
-_AT_ONCE = 8
+_AT_ONCE = 32
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the images of most corpora share a few
 
 
