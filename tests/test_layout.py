@@ -67,7 +67,7 @@ BUDGETS = {
   "reading": 5_420,
   "scoring": 10_070,
   "models": 2_890,
-  "data": 6_370,
+  "data": 6_380,
   "pages": 1_980,
   "human": 4_800,
   "ranked": 2_230,
