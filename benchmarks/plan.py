@@ -1,6 +1,6 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--policies dots full no]
+usage: python benchmarks/plan.py [--tables captions_per_image remat ablations decode node] [--policies dots full no]
   [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
 `node` needs the extra cuda.
 """
@@ -139,6 +139,72 @@ def _scanned(model: str, policy: str) -> dict[str, Any]:
     return {"memory": {"total": error.needed, "allowed": error.allowed}}
 
 
+def ablations() -> None:
+  """The loss of BB with the product of the logits and its gradients, compiled alone, in both its forms."""
+  rows = []
+  for one_pass in (False, True):
+    plan = kept(f"loss_{one_pass}", functools.partial(_loss, one_pass))
+    rows.append((
+      f"CaptionObjective.one_pass = {one_pass}", f"{plan['cycles'] / 1e6:.2f}", f"{plan['accessed'] / 1e9:.2f}",
+      f"{plan['working'] / 1e9:.2f}",
+    ))  # fmt: skip
+  report.write(
+    "plan_ablations",
+    "The loss of BB on 64 v4 chips, by its form",
+    rows,
+    columns=("per chip", "million cycles", "GB accessed", "GB working"),
+    notes=[
+      "2,048 targets of 32 tokens, from the input of the logits to its gradient and that of their kernel. Nothing was"
+      " run on a TPU."
+    ],
+  )
+
+
+def _loss(one_pass: bool) -> dict[str, float]:
+  """Of the loss by itself, of a chip: `cycles`, and bytes `accessed` and `working`."""
+  from xmcap.planning import topologies
+
+  topologies.prepare_host()  # before jax is imported
+  import gin
+  import jax
+  from jax.sharding import NamedSharding, PartitionSpec
+
+  from xmcap import configuration
+  from xmcap.models import layers
+  from xmcap.planning import hlo, run
+  from xmcap.training import sharding
+
+  gin.clear_config()
+  bindings = ["TARGET_LENGTH=32", "CaptionStream.target_lengths=()", f"CaptionObjective.one_pass={one_pass}"]
+  configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], bindings)
+  slice_ = topologies.parse("v4-128")
+  planned = run.of_gin(slice_)
+  t5, partitioning = planned.objective.module.t5, planned.partitioning
+  mesh, rules = partitioning.mesh(slice_.devices()), partitioning.logical_rules()
+  shape = (t5.emb_dim, t5.vocab_size)
+  axes = layers.mesh_axes(shape, ("head_embed", "head_vocab"), rules, mesh.shape)
+  of_kernel, of_batch = NamedSharding(mesh, PartitionSpec(*axes)), sharding.batch_sharding(mesh)
+  tokens = [planned.shapes[name] for name in ("target_tokens", "target_weights")]
+  arrays = [(shape, "float32"), ((*tokens[0][0], t5.emb_dim), "bfloat16"), *tokens]
+
+  def loss(kernel: jax.Array, *tokens: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+    return planned.objective.sums({"decoder": {"logits_dense": {"kernel": kernel}}}, *tokens)
+
+  with sharding.use(mesh, rules):
+    step = jax.jit(
+      jax.value_and_grad(loss, (0, 1), has_aux=True), out_shardings=(None, (of_kernel, of_batch))
+    )
+    compiled = step.lower(*(
+      jax.ShapeDtypeStruct(*array, sharding=place)
+      for array, place in zip(arrays, (of_kernel, *[of_batch] * 3), strict=True)
+    )).compile()  # fmt: skip
+  return {
+    "cycles": hlo.Module(compiled.as_text()).cycles(),
+    "accessed": compiled.cost_analysis()["bytes accessed"],
+    "working": compiled.memory_analysis().temp_size_in_bytes,
+  }
+
+
 def decode() -> None:
   """An evaluation of BB and Lg on XM3600."""
   rows = []
@@ -202,7 +268,13 @@ def _ms(seconds: float) -> str:
   return f"{seconds * 1e3:.1f}"
 
 
-_TABLES = {"captions_per_image": captions_per_image, "remat": remat, "decode": decode, "node": node}
+_TABLES = {
+  "captions_per_image": captions_per_image,
+  "remat": remat,
+  "ablations": ablations,
+  "decode": decode,
+  "node": node,
+}
 
 
 if __name__ == "__main__":

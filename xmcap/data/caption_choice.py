@@ -14,7 +14,7 @@ guessed.
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,13 @@ _TRANSLATED = ("mt", "translated")
 # take several times as long: the decoder leaves nothing else in the processor's caches.
 _AT_ONCE = 32
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the images of most corpora share a few
+
+
+class DrawnCaptions(NamedTuple):
+  """The key of an image, and language code -> the first caption that is drawn of it in the language."""
+
+  key: str
+  texts: dict[str, str]
 
 
 class LanguageLayout:
@@ -235,6 +242,18 @@ class Drawing:
         columns[rows], places[rows] = drawn(start + rows, layout)
       for (part, record), row, of_row in zip(together, columns.tolist(), places.tolist(), strict=True):
         yield part, record, row, of_row if row[0] < len(self.languages) else []
+
+  def captions(
+    self, source: RecordSource | MixedSource, images: Places, prefixes: Sequence[str]
+  ) -> list[DrawnCaptions]:
+    """Reads what is drawn of N images; `prefixes` of the corpora go before their keys."""
+    drawn = []
+    for part, record, columns, places in self.read(source, images):
+      # Beyond its captions, an image's columns are padding.
+      languages = [self.languages[column] for column in columns[: len(places)]]
+      pairs = zip(languages, (record.texts[place].decode() for place in places), strict=True)
+      drawn.append(DrawnCaptions(prefixes[part] + record.key, dict(reversed(list(pairs)))))
+    return drawn
 
 
 def pivots_of(languages: Sequence[str], sources: Sequence[str], pivot: str) -> list[int]:
