@@ -1,11 +1,12 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image remat ablations decode node] [--policies dots full no]
-  [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
+usage: python benchmarks/plan.py [--tables captions_per_image parts remat ablations decode node]
+  [--policies dots full no] [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
 `node` needs the extra cuda.
 """
 
 import argparse
+import collections
 import functools
 import itertools
 import json
@@ -97,6 +98,42 @@ def captions_per_image() -> None:
   )  # fmt: skip
 
 
+def parts() -> None:
+  """The step of BB by parts."""
+  plan = kept("parts", _parts)
+  total = sum(plan["cycles"].values())
+  rows = [
+    (name, f"{cycles / 1e6:.2f}", f"{cycles / total:.1%}")
+    for name, cycles in sorted(plan["cycles"].items(), key=lambda part: -part[1])
+  ]
+  report.write(
+    "plan_parts",
+    "BB's training step on 64 v4 chips, by parts",
+    [*rows, ("all", f"{total / 1e6:.2f}", "100.0%")],
+    columns=("forward and backward", "million cycles", "share"),
+    notes=[
+      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by."
+    ],
+  )
+
+
+def _parts() -> Any:
+  """`cycles` by part of a step, forward and backward together."""
+  from xmcap.planning import topologies
+
+  topologies.prepare_host()  # before jax is imported
+  from gpu.parts import part
+
+  from xmcap.planning import hlo, run, step
+
+  slice_ = _configured("bb", "CaptionStream.target_lengths=()")
+  _, lowered = step.lower(run.of_gin(slice_), slice_.devices())
+  cycles: collections.Counter[str] = collections.Counter()
+  for operation, count in hlo.Module(lowered.compile().as_text()).cycles_by_operation().items():
+    cycles[part(operation).removeprefix("forward ").removeprefix("backward ")] += count
+  return {"cycles": cycles}
+
+
 def remat() -> None:
   """Bg and Lg with each policy of the ViT, with layers scanned; of one that does not fit, the memory alone."""
   rows = []
@@ -125,18 +162,25 @@ def _scanned(model: str, policy: str) -> dict[str, Any]:
   from xmcap.planning import topologies
 
   topologies.prepare_host()  # before jax is imported
-  import gin
-
-  from xmcap import configuration
   from xmcap.planning import run, step
 
-  gin.clear_config()
-  configuration.parse([f"models/{model}.gin", "runs/train_coco35l.gin"], ["TARGET_LENGTH=32"])
-  slice_ = topologies.parse("v4-128")
+  slice_ = _configured(model)
   try:
     return step.plan_step(run.of_gin(slice_, scan=True, image_remat=policy), slice_)
   except step.DoesNotFit as error:
     return {"memory": {"total": error.needed, "allowed": error.allowed}}
+
+
+def _configured(model: str, *bindings: str) -> Any:
+  """Binds the model's run in gin; returns the slice to plan for."""
+  import gin
+
+  from xmcap import configuration
+  from xmcap.planning import topologies
+
+  gin.clear_config()
+  configuration.parse([f"models/{model}.gin", "runs/train_coco35l.gin"], ["TARGET_LENGTH=32", *bindings])
+  return topologies.parse("v4-128")
 
 
 def ablations() -> None:
@@ -165,19 +209,14 @@ def _loss(one_pass: bool) -> dict[str, float]:
   from xmcap.planning import topologies
 
   topologies.prepare_host()  # before jax is imported
-  import gin
   import jax
   from jax.sharding import NamedSharding, PartitionSpec
 
-  from xmcap import configuration
   from xmcap.models import layers
   from xmcap.planning import hlo, run
   from xmcap.training import sharding
 
-  gin.clear_config()
-  bindings = ["TARGET_LENGTH=32", "CaptionStream.target_lengths=()", f"CaptionObjective.one_pass={one_pass}"]
-  configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], bindings)
-  slice_ = topologies.parse("v4-128")
+  slice_ = _configured("bb", "CaptionStream.target_lengths=()", f"CaptionObjective.one_pass={one_pass}")
   planned = run.of_gin(slice_)
   t5, partitioning = planned.objective.module.t5, planned.partitioning
   mesh, rules = partitioning.mesh(slice_.devices()), partitioning.logical_rules()
@@ -270,6 +309,7 @@ def _ms(seconds: float) -> str:
 
 _TABLES = {
   "captions_per_image": captions_per_image,
+  "parts": parts,
   "remat": remat,
   "ablations": ablations,
   "decode": decode,

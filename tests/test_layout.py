@@ -79,7 +79,7 @@ BUDGETS = {
   "families": 4_580,
   "convert": 3_330,
   "dry_run": 620,
-  "planning": 2_140,
+  "planning": 2_160,
   "endpoint": 2_530,
   "serving": 1_970,
   "export": 480,
