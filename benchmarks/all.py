@@ -57,6 +57,8 @@ HEADLINES = (
            "{0[ms]} to {0[ms, communication exposed]} ms"),
   Headline("plan_captions_per_image", "the same, K = 8", "{1[ms]} to {1[ms, communication exposed]} ms"),
   Headline("stream", "pictures a second that a core reads", "{0[figure]}", "decoding and resizing alone {2[figure]}"),
+  Headline("stream_peers", "the same with a caption each, in turns with other loaders", "{0[pictures per second]}",
+           "torch's DataLoader {1[pictures per second]}"),
   Headline("bucket_reads", "reads of a bucket for 37,000 pictures, joined", "{6[reads a second for 37,000 pictures]}",
            "one by one {2[reads a second for 37,000 pictures]}"),
   Headline("lengths", "padding with length buckets", "{3[padded]}", "without {0[padded]}"),

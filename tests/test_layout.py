@@ -68,7 +68,7 @@ BUDGETS = {
   "reading": 5_500,
   "scoring": 10_170,
   "models": 2_890,
-  "data": 6_420,
+  "data": 6_430,
   "pages": 2_050,
   "human": 4_900,
   "ranked": 2_310,

@@ -7,6 +7,7 @@ import pytest
 
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.order import Order, Places
+from xmcap.data.records import Columns
 
 CODES = ("ar", "de", "en", "th")
 UNEVEN = ("de", "fr", "en", "en", "th", "ar", "ar", "en")
@@ -130,6 +131,32 @@ def test_drawing_at_some_images_equals_rows_of_all(weights):
   rows = np.array([4, 28, 7])
   for some, whole in zip(captions(rows, layout), captions(slice(None), layout), strict=True):
     np.testing.assert_array_equal(some, whole[rows])
+
+
+class Source:
+  """Records whose captions are in the languages of `layouts`, in turn."""
+
+  layouts = (UNEVEN, ("fr",), CODES, CODES * 2)
+
+  def iterate(self, indices, parse):
+    del parse
+    for index in indices.tolist():
+      codes = [code.encode() for code in self.layouts[index % 4]]
+      yield Columns(str(index), b"", b" ".join(codes), codes, codes, codes, codes, ())
+
+
+@pytest.mark.parametrize("power", [None, 0.5])
+def test_reading_images_together_draws_what_each_has_alone(power):
+  drawing = Drawing(0, CODES, [dict.fromkeys(CODES, 1.0)], power, 3)
+  images = images_at(2)
+  together = [(record.key, *choice) for _, record, *choice in drawing.read(Source(), images)]
+  alone = [
+    (record.key, *choice)
+    for row in range(2 * IMAGES)
+    for _, record, *choice in drawing.read(Source(), Places(*(column[row : row + 1] for column in images)))
+  ]
+  assert together == alone
+  assert [places == [] for _, _, places in together] == [index % 4 == 1 for index in images.indices]
 
 
 def test_drawing_caches_layouts_by_key():

@@ -95,9 +95,8 @@ def has_too_many_scans(data: bytes) -> bool:
     return False
   # Unlike `bytes.count`, numpy is fast at this, and does not hold the interpreter lock.
   codes = np.frombuffer(data, np.uint8)
-  marks = np.flatnonzero(codes[:-1] == _SCAN[0])
   # Data after the image, such as the video of a phone, may look like any number of scans.
-  if np.count_nonzero(codes[marks + 1] == _SCAN[1]) <= MAX_SCANS:
+  if np.count_nonzero((codes[:-1] == _SCAN[0]) & (codes[1:] == _SCAN[1])) <= MAX_SCANS:
     return False
   scans, place = 0, 2
   while marker := _MARKER.search(data, place):
