@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, TypeVar
 
+import msgspec
+
 from xmcap import terminal
 from xmcap.errors import XmcapError
 from xmcap.progress import Progress, Say
@@ -261,6 +263,22 @@ def map_records(
     for done, result in zip(ranges, results, strict=True):
       yield result
       progress(done.stop)
+
+
+def unshared(value: _Out) -> Callable[[], _Out]:
+  """Returns a function that gives `value` again, in a forked process without copying memory of its parent.
+
+  Whoever reads a string changes its count of references, and so gets a copy of the page, which has other strings too:
+  each process would soon have all texts of its parent.
+
+  Args:
+    value: lists of strings, or a dataclass of them; sequences within become lists.
+  """
+  try:
+    packed = msgspec.msgpack.encode(value)
+  except (TypeError, UnicodeEncodeError):  # not in files: other types of strings, an unpaired surrogate
+    return lambda: value
+  return lambda: msgspec.msgpack.decode(packed, type=type(value))
 
 
 _function: Callable  # in a worker process, the function to call with each item

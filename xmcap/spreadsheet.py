@@ -18,6 +18,8 @@ raw: contextvars.ContextVar[bool] = contextvars.ContextVar("raw", default=False)
 
 _SIGNS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")  # the last four are wide forms
 _SKIPPED = "\t\r\n\0"  # what some programs drop at the beginning of a cell
+# Without one of these a text is as it is. Most are, and one search is a fifth of the time of finding all beginnings.
+_SPECIAL = re.compile(f"[{re.escape(''.join(_SIGNS))}{_SKIPPED}]")
 # The beginning of a cell, also of one that is cut, with what may stand before a sign. Each run is matched once.
 _BEGIN = re.compile("(?:\\A|[,;\t\r\n])[\\s'\",;\0]*")
 _CUT = re.compile("[,;\t\r\n]")
@@ -35,7 +37,7 @@ def cell(value: object) -> str:
 
 def shown(text: str) -> str:
   """Returns a text with the apostrophes that it needs, or as it is if texts are written `raw`."""
-  return text if raw.get() else _BEGIN.sub(_protected, text)
+  return text if raw.get() or not _SPECIAL.search(text) else _BEGIN.sub(_protected, text)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -19,7 +19,7 @@ class CaptionWords:
 
   Attributes:
     vocabulary: the V distinct words, sorted, so that indices do not depend on the order of the captions.
-    numbers: int64 [W], the index of each word, in [0, V).
+    numbers: int64 [W], or after `narrow` the smallest unsigned integers, the index of each word, in [0, V).
     lengths: int64 [C], the number of words of each caption; they sum to W.
   """
 
@@ -33,6 +33,10 @@ class CaptionWords:
     vocabulary, numbers = number(list(itertools.chain.from_iterable(captions)))
     return cls(vocabulary, numbers, np.fromiter(map(len, captions), np.int64, len(captions)))
 
+  def narrow(self) -> "CaptionWords":
+    """Returns the same in a quarter of the memory, to be kept."""
+    return dataclasses.replace(self, numbers=self.numbers.astype(np.min_scalar_type(len(self.vocabulary))))
+
   def captions(self) -> list[list[str]]:
     """Returns the words of each caption."""
     flat = iter(np.array(self.vocabulary, object)[self.numbers].tolist())
@@ -42,7 +46,7 @@ class CaptionWords:
     """Returns the words of each caption joined by spaces, several times as fast as caption by caption."""
     size, filled, ends = len(self.vocabulary), self.lengths > 0, np.cumsum(self.lengths)
     # Each word brings what follows it: a space, or at the end of a caption a newline, which no word contains.
-    numbers = self.numbers.copy()
+    numbers = self.numbers.astype(np.int64)
     numbers[ends[filled] - 1] += size
     numbers = np.insert(numbers, ends[~filled], 2 * size)
     pieces = np.array([word + end for end in " \n" for word in self.vocabulary] + ["\n"], object)
