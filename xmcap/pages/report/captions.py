@@ -159,7 +159,7 @@ class Column:
 
   images: list[int] | None
   rows: list[list[int]]
-  references: list[Sequence[str]]
+  references: Sequence[Sequence[str]]
   captions: list[list[str | None]]
 
 
