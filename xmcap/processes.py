@@ -265,15 +265,18 @@ def map_records(
       progress(done.stop)
 
 
-def unshared(value: _Out) -> Callable[[], _Out]:
-  """Returns a function that gives `value` again, in a forked process without copying memory of its parent.
+def unshared(value: _Out, processes: int) -> Callable[[], _Out]:
+  """Returns a function that gives `value` again, in one of several processes without copying memory of their parent.
 
   Whoever reads a string changes its count of references, and so gets a copy of the page, which has other strings too:
   each process would soon have all texts of its parent.
 
   Args:
     value: lists of strings, or a dataclass of them; sequences within become lists.
+    processes: as in `map_forked`, where the function is to be called.
   """
+  if processes < 2:
+    return lambda: value
   try:
     packed = msgspec.msgpack.encode(value)
   except (TypeError, UnicodeEncodeError):  # not in files: other types of strings, an unpaired surrogate

@@ -24,7 +24,7 @@ _SPECIAL = re.compile(f"[{re.escape(''.join(_SIGNS))}{_SKIPPED}]")
 _BEGIN = re.compile("(?:\\A|[,;\t\r\n])[\\s'\",;\0]*")
 _CUT = re.compile("[,;\t\r\n]")
 _MARKED_CUT = re.compile("([,;\t\r\n])'")
-_QUOTED = re.compile("[\",;|\t\r\n]|\\A['\\s]|\\s\\Z")
+_QUOTED = re.compile('[",;|\t\r\n]')
 
 
 def cell(value: object) -> str:
@@ -32,7 +32,7 @@ def cell(value: object) -> str:
   if not isinstance(value, str):
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)
   text = shown(value)
-  return '"{}"'.format(text.replace('"', '""')) if _QUOTED.search(text) else text
+  return '"{}"'.format(text.replace('"', '""')) if _QUOTED.search(text) or _is_edged(text) else text
 
 
 def shown(text: str) -> str:
@@ -63,6 +63,11 @@ def header(headings: Sequence[str]) -> str:
 def texts(cells: Iterable[str]) -> list[str]:
   """Returns the texts of cells that were read from a file with the mark."""
   return [_BEGIN.sub(_bare, text) if "'" in text else text for text in cells]
+
+
+def _is_edged(text: str) -> bool:
+  """Whether white space begins or ends a text, or an apostrophe begins it."""
+  return text[:1].isspace() or text[-1:].isspace() or text.startswith("'")
 
 
 def _marked(lines: str, values: Iterable[str]) -> str:

@@ -217,7 +217,9 @@ def _measure(
   options: ScoringOptions,
 ) -> tuple[dict[str, language_lib.Scored], dict[str, health_lib.Residual]]:
   """Returns the outcome of each language, and if health is measured, the residue that the languages share."""
-  unshared = {language: processes_lib.unshared(column) for language, column in captions.items()}
+  unshared = {
+    language: processes_lib.unshared(column, options.processes) for language, column in captions.items()
+  }
 
   def work(language: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
     if language is None:

@@ -135,7 +135,9 @@ def blocks(
   places = {key: place for place, key in enumerate(keys)}
   results = list(systems.values())
   codes = tuple(results[0].table.rows)
-  columns = {language: processes_lib.unshared(column(language, places, results)) for language in codes}
+  columns = {
+    language: processes_lib.unshared(column(language, places, results), processes) for language in codes
+  }
   packed = processes_lib.map_forked(
     lambda language: block(language, columns[language](), results), codes, processes
   )
