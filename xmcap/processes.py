@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, TypeVar
 
-import msgspec
-
 from xmcap import terminal
 from xmcap.errors import XmcapError
 from xmcap.progress import Progress, Say
@@ -269,19 +267,12 @@ def unshared(value: _Out, processes: int) -> Callable[[], _Out]:
   """Returns a function that gives `value` again, in one of several processes without copying memory of their parent.
 
   Whoever reads a string changes its count of references, and so gets a copy of the page, which has other strings too:
-  each process would soon have all texts of its parent.
-
-  Args:
-    value: lists of strings, or a dataclass of them; sequences within become lists.
-    processes: as in `map_forked`, where the function is to be called.
+  each process would soon have all texts of its parent. `processes` are those of `map_forked`; one copies nothing.
   """
   if processes < 2:
     return lambda: value
-  try:
-    packed = msgspec.msgpack.encode(value)
-  except (TypeError, UnicodeEncodeError):  # not in files: other types of strings, an unpaired surrogate
-    return lambda: value
-  return lambda: msgspec.msgpack.decode(packed, type=type(value))
+  packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+  return lambda: pickle.loads(packed)
 
 
 _function: Callable  # in a worker process, the function to call with each item
