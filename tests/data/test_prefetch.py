@@ -71,6 +71,23 @@ def test_prefetch_raises_the_error_of_the_first_part():
   assert not threads()
 
 
+def test_no_part_begins_after_one_has_failed():
+  begun: list[int] = []
+
+  def fail(number: int) -> None:
+    begun.append(number)
+    raise ValueError(f"part {number}")
+
+  # The consumer asks only when all parts would have been tried.
+  last = threading.Event()
+  parts = [partial(fail, 0), partial(fail, 1)]
+  results = prefetch([Job(parts, tuple), Job([last.set], tuple)], depth=2)
+  last.wait(timeout=0.5)
+  with pytest.raises(ValueError, match="part 0"):
+    next(results)
+  assert begun == [0]
+
+
 def test_work_begins_before_the_first_result_is_asked_for():
   begun = threading.Event()
   results = prefetch(jobs(lambda item: begun.set(), [0]))

@@ -214,8 +214,9 @@ class Job(Generic[Part, Out]):
 def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -> Generator[Out, None, None]:
   """Yields the item of each job in order, with up to `depth` of them prefetched; starts at once.
 
-  An error in a part is raised when its item is due. Closing the iterator (`close()`, or dropping its last reference)
-  cancels parts that have not begun, and waits for the others.
+  An error in a part is raised when its item is due; no part begins after it, as each might wait as long for a bucket.
+  Closing the iterator (`close()`, or dropping its last reference) cancels parts that have not begun, and waits for the
+  others.
 
   Args:
     jobs: iterated, and joined, on the calling thread; may be endless.
@@ -223,7 +224,18 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
     depth: largest number of items held or in progress.
   """
   executor = futures.ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
-  submitted = ((job, [executor.submit(part) for part in job.parts]) for job in jobs)
+  failed = threading.Event()
+
+  def run(part: Callable[[], Part]) -> Part:
+    if failed.is_set():
+      raise futures.CancelledError  # nobody asks for it: the part that failed is of an earlier item, or of the same
+    try:
+      return part()
+    except BaseException:
+      failed.set()
+      raise
+
+  submitted = ((job, [executor.submit(run, part) for part in job.parts]) for job in jobs)
   pending = collections.deque(itertools.islice(submitted, depth))
 
   def items() -> Generator[Any, None, None]:
