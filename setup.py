@@ -35,6 +35,7 @@ SCORING = [
 TRAIN = [
   "absl-py>=2.3",  # the log of a run
   "array-record>=0.8.3",  # record files with random access
+  "flatbuffers>=25.12",  # programs that `xmcap export` writes for jax, which does not require it
   "flax>=0.12.8",  # the model
   "fsspec>=2026.9",  # addresses of etils that are in a bucket
   "google-cloud-storage>=3.17",  # the files of a run in a bucket, but for arrays; checks of permissions

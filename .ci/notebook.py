@@ -7,7 +7,6 @@ import hashlib
 import os
 import pathlib
 import re
-import sys
 import tempfile
 from typing import Any
 
@@ -26,7 +25,7 @@ def code_hash(notebook: Any) -> str:
 
 
 def run(notebook: Any, folder: str | os.PathLike[str]) -> None:
-  """Runs all cells in a folder, with the command and the package of this environment and this checkout.
+  """Runs all cells in a folder, with this Python and the package of this checkout.
 
   Raises:
     nbclient.exceptions.CellExecutionError: a cell failed.
@@ -34,8 +33,7 @@ def run(notebook: Any, folder: str | os.PathLike[str]) -> None:
   import nbclient
 
   kept = dict(os.environ)
-  for name, path in (("PATH", os.path.dirname(sys.executable)), ("PYTHONPATH", str(ROOT))):
-    os.environ[name] = os.pathsep.join([path, *filter(None, [os.environ.get(name)])])
+  os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
   try:
     resources = {"metadata": {"path": str(folder)}}
     nbclient.NotebookClient(notebook, timeout=3600, kernel_name="python3", resources=resources).execute()

@@ -34,12 +34,12 @@ def training() -> str:
   """The table of docs/pods.md."""
   results = benchmarks.results()
   plan = _cells(results["plan_captions_per_image"], 0)
-  gpu = _cells(results["gpu_training"], 2)
+  gpu = _fastest(results["gpu_training"])
   epoch = round(corpora.CORPORA["coco_35l"].epoch / _BATCH)
   runs = (("CC3M-35L", _STEPS), ("COCO-35L, one epoch", epoch), ("COCO-35L", _STEPS))
   bounds = [float(plan[name]) / 3.6e6 for name in ("ms", "ms, communication exposed")]
   hours = [[steps * bound for bound in bounds] for _, steps in runs]
-  rate = float(gpu["captions per second"].replace(",", ""))
+  rate = _rate(gpu)
   rows = [
     ("to train BB", *(name for name, _ in runs)),
     ("steps", *(f"{steps:,}" for _, steps in runs)),
@@ -57,6 +57,17 @@ def training() -> str:
     ("GiB of the H200, measured", *[gpu["GiB at most"]] * len(runs)),
   ]
   return _table(rows)
+
+
+def _fastest(result) -> dict[str, str]:
+  """The fastest of xmcap's steps at K = 1."""
+  steps = [_cells(result, row) for row in range(len(result["rows"]))]
+  measured = [step for step in steps if step["captions per second"] != "-"]
+  return max((step for step in measured if step[""].startswith("xmcap") and step["K"] == "1"), key=_rate)
+
+
+def _rate(step: dict[str, str]) -> float:
+  return float(step["captions per second"].replace(",", ""))
 
 
 def _cells(result, row: int) -> dict[str, str]:

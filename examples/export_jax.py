@@ -1,4 +1,4 @@
-"""Captions photo.jpg by what `xmcap export --to=stablehlo --out=captioner` wrote; needs jax and sentencepiece alone."""
+"""Captions photo.jpg by what `xmcap export --to=stablehlo --out=captioner` wrote; needs its imports and flatbuffers."""
 
 import json
 import pathlib

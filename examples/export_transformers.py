@@ -1,4 +1,4 @@
-"""Captions photo.jpg by what `xmcap export --to=hf --out=captioner` wrote; needs torch and transformers alone."""
+"""Captions photo.jpg by what `xmcap export --to=hf --out=captioner` wrote; needs its imports alone."""
 
 import json
 import pathlib

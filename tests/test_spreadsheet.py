@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,10 @@ def test_apostrophes_are_taken_off_again_and_no_part_is_a_formula(text):
 
 def test_numbers_stay_numbers():
   assert spreadsheet.table(["a", "b"], [[-0.5, -3], [None, True]]) == "a,b\n-0.5,-3\n,True\n"
+  assert (
+    spreadsheet.table(["a", "b", "c"], [[np.float64(0.1), np.int64(2), np.float32(0.5)]])
+    == "a,b,c\n0.1,2,0.5\n"
+  )
 
 
 def test_only_a_file_with_apostrophes_begins_with_the_mark():

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
       extras.check(arguments.prog, arguments.extra)
     context = contextvars.copy_context()
     context.run(spreadsheet.raw.set, getattr(arguments, "raw", False))
-    context.run(arguments.run, arguments)
+    context.run(_run, arguments)
     sys.stdout.flush()
   except XmcapError as error:
     # Gin appends the chain of callers to a message.
@@ -132,6 +132,20 @@ def console() -> None:
     os._exit(code)
   gc.freeze()  # or the exit looks for cycles among millions of objects, all of which go with it
   sys.exit(code)
+
+
+def _run(arguments) -> None:
+  """Runs a command; if one of its inputs belongs elsewhere, an error says so instead."""
+  try:
+    arguments.run(arguments)
+  except (RestartError, BrokenPipeError):
+    raise
+  except Exception as error:
+    from xmcap.commands import misplaced
+
+    if (instead := misplaced.explained(arguments)) is None:
+      raise
+    raise instead from error
 
 
 def _report(text: str, kind: str = "error") -> None:

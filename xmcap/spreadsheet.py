@@ -30,7 +30,8 @@ _QUOTED = re.compile('[",;|\t\r\n]')
 def cell(value: object) -> str:
   """Returns a cell of CSV: a text that a spreadsheet shows, a number in full precision, or nothing for None."""
   if not isinstance(value, str):
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+    # Not `repr`, which NumPy's numbers override.
+    return "" if value is None else float.__repr__(value) if isinstance(value, float) else str(value)
   text = shown(value)
   return '"{}"'.format(text.replace('"', '""')) if _QUOTED.search(text) or _is_edged(text) else text
 

@@ -2,6 +2,7 @@
 
 import collections
 import difflib
+import itertools
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import TypeVar
 
@@ -24,6 +25,20 @@ def count(number: int, noun: str) -> str:
 def repeated(items: Iterable[T]) -> list[T]:
   """Returns the items that occur more than once, in their order; takes time in proportion to their number."""
   return [item for item, times in collections.Counter(items).items() if times > 1]
+
+
+def names_of_paths(paths: Sequence[str]) -> list[str]:
+  """Returns a short name for each path or address: its last part, or else the parts in which they differ.
+
+  `a/eval/retrieval` and `b/eval/retrieval` are `a` and `b`; equal paths have equal names.
+  """
+  parts = [path.replace("://", "/").rstrip("/").split("/")[::-1] for path in paths]
+  last = [of_path[0] for of_path in parts]
+  if len(set(last)) == len(last):
+    return last
+  levels = [level for level in itertools.zip_longest(*parts, fillvalue="") if len(set(level)) > 1]
+  names = ["/".join(filter(None, reversed(of_path))) for of_path in zip(*levels, strict=True)]
+  return [name or first for name, first in zip(names or last, last, strict=True)]
 
 
 def check_counts(number: int, noun: str, expected: int, of: str) -> None:

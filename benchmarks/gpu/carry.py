@@ -1,6 +1,6 @@
 """Collects what run.py needs on a machine with one GPU and no network: wheels, and a corpus with its vocabulary.
 
-usage: python benchmarks/gpu/carry.py FOLDER [--python=3.12] [--pictures=3000]
+usage: python benchmarks/gpu/carry.py FOLDER [--python=3.12] [--pictures=1500]
 Writes FOLDER/wheels and FOLDER/emoji36; where they are already, they are left alone. Then, on that machine, from the
 checkout:  python3 benchmarks/gpu/run.py OUT --carried=FOLDER
 
@@ -25,14 +25,14 @@ WHEELS = (
 )  # fmt: skip
 # pip matches each by name alone, although a newer glibc takes the wheels of all older ones.
 _GLIBC = ("2_34", "2_31", "2_28", "2_27", "2_26", "2_24", "2_17", "2014", "2010", "1")
-MOST_MIB = 48
+MOST_MIB = 40  # the rest of 64 is for the tree and what an earlier call has compiled
 
 
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   parser.add_argument("folder", type=pathlib.Path)
   parser.add_argument("--python", default="3.12", help="version of the machine's Python")
-  parser.add_argument("--pictures", type=int, default=3_000)
+  parser.add_argument("--pictures", type=int, default=1_500)
   arguments = parser.parse_args()
   wheels, corpus = arguments.folder / "wheels", arguments.folder / "emoji36"
   if not wheels.exists():

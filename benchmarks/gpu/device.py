@@ -15,6 +15,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import recipe
+import torch
 
 
 def main() -> None:
@@ -32,7 +33,11 @@ def main() -> None:
     **{name: importlib.metadata.version(name) for name in ("jax", "torch", "transformers")},
   }
   sizes = (256,) if arguments.tiny else (4_096, 8_192, 16_384)
-  found["products"] = {str(size): product(size, 2 if arguments.tiny else 20) / 1e12 for size in sizes}
+  found["products"] = {
+    f"{name} {size}": measure(size, 2 if arguments.tiny else 20) / 1e12
+    for name, measure in (("jax", product), ("torch", torch_product))
+    for size in sizes
+  }
   found["product_tflops"] = max(found["products"].values())
   found["copy_gb_per_second"] = copy(2**20 if arguments.tiny else 2**30) / 1e9
   recipe.write(arguments.json, found)
@@ -53,6 +58,20 @@ def product(size: int, count: int) -> float:
   # So scaled that the results neither grow nor vanish: zeros would be multiplied faster.
   y = jax.random.normal(jax.random.key(1), (size, size), jnp.bfloat16) * jnp.bfloat16(size**-0.5)
   return 2.0 * size**3 * count / median(lambda: run(x, y, count))
+
+
+def torch_product(size: int, count: int) -> float:
+  """The same by torch, which leaves the choice of the kernel to cuBLAS."""
+  device = "cuda" if torch.cuda.is_available() else "cpu"
+  x, y = (torch.randn(size, size, dtype=torch.bfloat16, device=device) for _ in range(2))
+
+  def run():
+    for _ in range(count):
+      torch.matmul(x, y)
+    if device == "cuda":
+      torch.cuda.synchronize()
+
+  return 2.0 * size**3 * count / median(run)
 
 
 def copy(numbers: int) -> float:

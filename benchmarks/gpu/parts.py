@@ -31,6 +31,7 @@ def measure(run: Callable[[], Any], program: str, steps: int, keep: pathlib.Path
   names = dict(_INSTRUCTION.findall(program))
   parts, kernels = collections.Counter(), collections.Counter()
   named = 0.0
+  keep.parent.mkdir(exist_ok=True)
   keep.with_suffix(".hlo.txt").write_text(program, encoding="utf-8")
   for event in _events(run, keep.with_suffix(".xplane.pb")):
     operation = _operation(event, names)

@@ -63,7 +63,7 @@ def main() -> None:
   parser = recipe.options(__doc__)
   parser.add_argument("--captions", type=int, nargs="+", default=[128, 512], help="of a step")
   parser.add_argument("--ks", type=int, nargs="+", default=[1, 8], help="captions a picture")
-  parser.add_argument("--steps", type=int, default=10, help="of which the time is taken together")
+  parser.add_argument("--steps", type=int, default=5, help="of which the time is taken together")
   arguments = parser.parse_args()
   torch.manual_seed(0)
   torch.set_float32_matmul_precision("high")

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pathlib
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,20 +47,29 @@ def options(description: str) -> argparse.ArgumentParser:
 
 TURN = "XMCAP_GPU_TURN"
 """The environment's name of the file by which the parts that run side by side take turns at the GPU."""
+_MOST_ALONE, _MOST_BESIDE = 120, 240  # seconds
 
 
 @contextlib.contextmanager
 def turn(alone: bool) -> Iterator[None]:
   """Waits until the GPU may be used.
 
-  A process that measures is alone on it; those that compile, which uses the GPU too, may do so beside each other.
+  A process that measures is alone on it; those that compile, which uses the GPU too, may do so beside each other. Who
+  hangs is ended by a signal, for the others wait; a rehearsal may take its time.
   """
   if not (name := os.environ.get(TURN)):
     yield
     return
   with open(name, "a", encoding="utf-8") as file:
     fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-    yield
+    if os.environ.get("JAX_PLATFORMS") != "cpu":
+      signal.alarm(_MOST_ALONE if alone else _MOST_BESIDE)
+    try:
+      yield
+    finally:
+      signal.alarm(0)
+      # A process that was forked meanwhile has the file too, and would keep the lock.
+      fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def write(file: pathlib.Path, document: Any) -> None:

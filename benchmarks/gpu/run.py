@@ -2,22 +2,27 @@
 
 usage: python benchmarks/gpu/run.py OUT [--carried=FOLDER] [--only PART ...] [--seconds=560] [--compiled=FOLDER]
                                         [--archive=FOLDER] [--tiny]
-       python benchmarks/gpu/run.py OUT --plans=h200
-FOLDER of --carried is what carry.py has collected: its wheels are installed into a temporary folder, so that nothing of
-the machine is changed. The parts run in the order of `GROUPS`, the most valuable first, each in its own process and
-within its own time; those of one group run side by side, compile beside each other and measure alone (recipe.turn).
-None begins when --seconds are over. Each writes OUT/PART.json as it goes and OUT/PART.log, so whoever stops it keeps
-what was measured. At the end the tables are printed; --archive packs OUT into one file, and beside it in pieces the
-programs that were compiled, which a second call takes with --compiled. `python benchmarks/gpu/tables.py OUT`, at home,
-puts the tables into docs/benchmarks.md.
---plans asks `xmcap plan` what it expects of the same steps; it needs no GPU, but jax's CUDA compiler, and is for home.
---tiny rehearses every part on a CPU; its figures mean nothing.
+The parts run in the order of `GROUPS`, the headline first, each in its own process, which is stopped after twice the
+time that is expected; those of one group compile beside each other and measure alone (recipe.turn). None begins when
+--seconds, of the whole command, are over. Each writes OUT/PART.json as it goes and OUT/PART.log. --archive packs them
+anew after each group, so whoever stops it keeps what was measured: gpu.tgz, at the end profiles.tgz.aa and, in pieces,
+the compiled programs, which --compiled keeps for another call. --tiny rehearses on a CPU; its figures mean nothing.
+
+A lease of 15 minutes, of which a command may take 10; $OUT comes back, 8 files of 16 MiB and 64 MiB at most:
+  at home   python benchmarks/gpu/carry.py .carried         (with the tree, under 64 MiB; both folders are ignored)
+  there     python3 benchmarks/gpu/run.py /tmp/out --carried=.carried --compiled=.compiled --archive=$OUT --seconds=430
+  again     the same with --seconds=240 --only ablations peer_128 data_wait decoding_float32 decoding_static, or with
+            what failed; if on another machine, first: cat compiled.tgz.* | tar -xzC .compiled, which travels too
+  at home   tar -xzf gpu.tgz -C PATH, of both calls; python benchmarks/gpu/tables.py PATH
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import pathlib
+import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,9 +35,11 @@ import tables
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 _LEAST = 15  # seconds, in which a process starts and measures something
-_SHARES = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_CLIENT_MEM_FRACTION": "0.6"}
-_TAKES = {"XLA_CLIENT_MEM_FRACTION": "0.95"}
-_PIECE, _PIECES = "15m", 6  # of the archive of compiled programs, and the most of them
+_PACKING = 10  # seconds
+_MEMORY = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_CLIENT_MEM_FRACTION": "0.95"}
+_PIECE = "15m"  # of an archive
+_LARGE = {"profiles": 1, "compiled": 3}  # what is packed at the end, and in how many pieces at the most
+_PRINTED = ("flax==", "jax", "numpy==", "nvidia-cudnn", "torch==", "transformers==", "triton==")
 # Compiled as fast as can be, instead of well.
 _REHEARSAL = {
   "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
@@ -42,23 +49,20 @@ _REHEARSAL = {
 
 
 class Part(NamedTuple):
-  """One process: the most seconds it may take, and what Python runs, at full size and in a rehearsal.
+  """One process: the seconds that it is expected to take, and what Python runs, at full size and in a rehearsal.
 
-  Without the latter the part is left out of a rehearsal. `shares`: the process takes memory of the GPU as it needs it,
-  since torch or another process needs some too; else it takes 95% of it at once, and has it in one piece.
+  Without the latter the part is left out of a rehearsal.
   """
 
-  seconds: int
+  expected: int
   full: str
   tiny: str | None
-  shares: bool = False
 
 
 _ONE = "--tiny --captions=8 --ks=4 --steps=1"
-_TINY = "--tiny --steps=1 --cases default:8:4"
-_ABLATIONS = "--cases no_graphs:512:1 plain_attention:512:1 whole_loss:512:1 default:128:8 default:128:1"
-_FEW_ABLATIONS = "--tiny --steps=1 --cases no_graphs:8:4 plain_attention+whole_loss:8:4"
-_TRAINING = "gpu/training.py --device={out}/device.json"
+_TINY = "--tiny --steps=1 --cases"
+_ABLATIONS = "default:128:8 default:128:1 whole_loss:512:1 plain_attention:512:1"
+_TRAINING = "gpu/training.py"
 _DECODING = "decoding.py --pictures=32 --length=32 --repeats=3 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"
 _WAIT = "data_wait.py --data={data} --model=bb"
@@ -66,86 +70,95 @@ _WAIT = "data_wait.py --data={data} --model=bb"
 _SMALLER = recipe.TINY | {"BATCH_SIZE": 8, "T5Config.vocab_size": 5_000}
 _QUICKSTART = "gpu/quickstart.py --data={data}"
 PARTS = {
-  "device": Part(60, "gpu/device.py", "gpu/device.py --tiny"),
-  "compile": Part(240, "gpu/training.py --compile", f"gpu/training.py --compile {_TINY}", shares=True),
-  "peer_1": Part(260, "gpu/peer.py --captions=512 --ks=1", f"gpu/peer.py {_ONE}"),
-  "peer_8": Part(260, "gpu/peer.py --captions=512 --ks=8", None),
-  "training": Part(80, _TRAINING, f"{_TRAINING} {_TINY}"),
-  "decoding": Part(100, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16", shares=True),
-  "quickstart": Part(100, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2", shares=True),
-  "ablations": Part(240, f"{_TRAINING} {_ABLATIONS}", f"{_TRAINING} {_FEW_ABLATIONS}"),
-  "peer_128": Part(260, "gpu/peer.py --captions=128 --ks 1 8", None),
-  "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", None, shares=True),
+  "training_1": Part(
+    180, f"{_TRAINING} --profile --cases default:512:1", f"{_TRAINING} --profile {_TINY} default:8:1"
+  ),
+  "peer_1": Part(180, "gpu/peer.py --captions=512 --ks=1", f"gpu/peer.py {_ONE}"),
+  "training_8": Part(180, f"{_TRAINING} --profile --cases default:512:8", f"{_TRAINING} {_TINY} default:8:4"),
+  "peer_8": Part(180, "gpu/peer.py --captions=512 --ks=8", None),
+  "device": Part(30, "gpu/device.py", "gpu/device.py --tiny"),
+  "decoding": Part(60, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16"),
+  "quickstart": Part(60, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2"),
+  "ablations": Part(
+    180, f"{_TRAINING} --cases {_ABLATIONS}", f"{_TRAINING} {_TINY} plain_attention+whole_loss:8:4"
+  ),
+  "peer_128": Part(180, "gpu/peer.py --captions=128 --ks 1 8", None),
   "data_wait": Part(
-    120,
+    90,
     f"{_WAIT} --steps=60 --ks 1 8",
     f"{_WAIT} --steps=3 --ks 2 --gin " + " ".join(f"{name}={value}" for name, value in _SMALLER.items()),
   ),
-  "decoding_static": Part(
-    120, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache", shares=True
-  ),
+  "decoding_float32": Part(40, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", None),
+  "decoding_static": Part(90, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache"),
 }
-_BESIDE = ("compile", "peer_1", "peer_8")
-GROUPS = (("device",), _BESIDE, *((name,) for name in PARTS if name not in (*_BESIDE, "device")))
-_PLAN = "-m xmcap.cli plan --topology={topology}" + "".join(f" --gin_file={file}" for file in recipe.FILES)
-PLANS = {
-  f"plan_k{k}_{captions}": Part(
-    1200, " ".join([_PLAN, *(f"--gin.{binding}" for binding in recipe.bindings(captions, k))]), None
-  )
-  for captions in (512, 128)
-  for k in (1, 8)
-}
+_HEADLINE = ("training_1", "peer_1", "training_8", "peer_8")
+_LATER = ("ablations", "peer_128")
+GROUPS = (_HEADLINE, ("device",), ("decoding",), ("quickstart",), _LATER, *(
+  (name,) for name in ("data_wait", "decoding_float32", "decoding_static")
+))  # fmt: skip
 
 
 def main() -> None:
+  began = time.monotonic()
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   parser.add_argument("out", type=pathlib.Path, help="folder for the figures")
   parser.add_argument("--carried", type=pathlib.Path, help="folder of carry.py")
   parser.add_argument(
     "--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS)
   )
-  parser.add_argument("--seconds", type=float, default=560, help="for all parts together")
-  parser.add_argument("--compiled", type=pathlib.Path, help="folder of compiled programs, of an earlier call")
+  parser.add_argument("--seconds", type=float, default=560, help="for the whole command")
+  parser.add_argument("--compiled", type=pathlib.Path, help="folder of compiled programs")
   parser.add_argument("--archive", type=pathlib.Path, help="folder for OUT and the compiled programs, packed")
-  parser.add_argument(
-    "--plans", metavar="TOPOLOGY", help="what `xmcap plan` says of the steps, and nothing else"
-  )
   parser.add_argument("--tiny", action="store_true", help="a rehearsal at a size for CPUs")
   arguments = parser.parse_args()
   out = arguments.out.resolve()
   out.mkdir(parents=True, exist_ok=True)
+  machine(out)
+  groups = [chosen for group in GROUPS if (chosen := [name for name in group if name in arguments.only])]
+  expected = [max(PARTS[name].expected for name in group) for group in groups]
+  for names, seconds in zip(groups, expected, strict=True):
+    print(f"{' and '.join(names)}: {seconds / 60:.1f} minutes expected", flush=True)
+  print(f"in all: {sum(expected) / 60:.1f} minutes expected", flush=True)
+  end = began + arguments.seconds - _PACKING * bool(arguments.archive)
   with tempfile.TemporaryDirectory() as folder:
     environment = prepared(arguments, pathlib.Path(folder))
-    if arguments.plans:
-      groups, parts = [(name,) for name in PLANS], PLANS
-    else:
-      groups = [[name for name in group if name in arguments.only] for group in GROUPS]
-      parts = PARTS
-      machine(out)
-    end = time.monotonic() + (
-      sum(part.seconds for part in parts.values()) if arguments.plans else arguments.seconds
-    )
-    for group in filter(None, groups):
+    compiled = pathlib.Path(environment["JAX_COMPILATION_CACHE_DIR"])
+    print(f"compiled before: {programs(compiled)} programs", flush=True)
+    for group in groups:
       with concurrent.futures.ThreadPoolExecutor() as pool:
-        print(", ".join(f"{name}: at most {parts[name].seconds} s" for name in group), flush=True)
         left = end - time.monotonic()
-        ends = [pool.submit(run, name, parts[name], arguments, out, environment, left) for name in group]
+        ends = [pool.submit(run, name, PARTS[name], arguments, out, environment, left) for name in group]
         for name, ended in zip(group, ends, strict=True):
           print(f"{name}: {ended.result()}", flush=True)
+      if arguments.archive:
+        pack(out, arguments.archive)
+    print(f"compiled in all: {programs(compiled)} programs", flush=True)
     if arguments.archive:
-      pack(out, pathlib.Path(environment["JAX_COMPILATION_CACHE_DIR"]), arguments.archive)
+      pack_large(out / "profiles", "profiles", arguments.archive)
+      pack_large(compiled, "compiled", arguments.archive)
   print("\n".join(tables.lines(tables.collected(out))))
 
 
 def machine(out: pathlib.Path) -> None:
-  """Writes which GPU, driver and packages these are, before anything can fail."""
-  with open(out / "machine.txt", "w", encoding="utf-8") as file:
-    for command in (["nvidia-smi"], [sys.executable, "-m", "pip", "list", "--format=freeze"]):
-      try:
-        subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False, timeout=30)
-      except (OSError, subprocess.TimeoutExpired) as error:
-        file.write(f"{command[0]}: {error}\n")
-      file.flush()
+  """Says which GPU, driver and packages these are, before anything can fail; writes all packages."""
+  commands = (
+    ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,clocks.max.sm", "--format=csv,noheader"],
+    [sys.executable, "-m", "pip", "list", "--format=freeze"],
+  )
+  said = [f"Python {platform.python_version()}, {len(os.sched_getaffinity(0))} cores"]
+  for command in commands:
+    try:
+      done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+      said += (done.stdout + done.stderr).splitlines()
+    except (OSError, subprocess.TimeoutExpired) as error:
+      said.append(f"{command[0]}: {error}")
+  (out / "machine.txt").write_text("\n".join(said) + "\n", encoding="utf-8")
+  print("\n".join(line for line in said if "==" not in line or line.startswith(_PRINTED)), flush=True)
+
+
+def programs(compiled: pathlib.Path) -> int:
+  """How many programs jax's cache has: a call that finds all of its own adds none."""
+  return len(list(compiled.glob("*-cache")))
 
 
 def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, str]:
@@ -158,30 +171,41 @@ def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, s
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *wheels], check=True)
     paths.insert(0, str(site))
   return os.environ | {
+    **_MEMORY,
     **(_REHEARSAL if arguments.tiny else {}),
     "PYTHONPATH": os.pathsep.join(paths),
     "PYTHONUNBUFFERED": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
     recipe.TURN: str(folder / "turn"),
-    # A program that one part has compiled is there for the next.
+    # What one part has compiled is there for the next, and for another call.
     "JAX_COMPILATION_CACHE_DIR": str((arguments.compiled or folder / "compiled").resolve()),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
   }
 
 
-def pack(out: pathlib.Path, compiled: pathlib.Path, archive: pathlib.Path) -> None:
-  """Packs `out` into ARCHIVE/gpu.tgz, and compiled programs into ARCHIVE/compiled.tgz.aa, ab and so on."""
+def pack(out: pathlib.Path, archive: pathlib.Path) -> None:
+  """Packs the figures and logs of `out` into ARCHIVE/gpu.tgz."""
   archive.mkdir(parents=True, exist_ok=True)
-  subprocess.run(["tar", "-czf", archive / "gpu.tgz", "-C", out, "."], check=True)
-  if compiled.is_dir():
-    with subprocess.Popen(["tar", "-cz", "-C", compiled, "."], stdout=subprocess.PIPE) as packed:
-      subprocess.run(
-        ["split", f"--bytes={_PIECE}", "-", archive / "compiled.tgz."], stdin=packed.stdout, check=True
-      )
-    pieces = list(archive.glob("compiled.tgz.*"))
-    if len(pieces) > _PIECES:
-      print(f"the compiled programs are left out: {len(pieces)} pieces of {_PIECE}")
-      for piece in pieces:
-        piece.unlink()
+  partial = out.with_suffix(".tgz")
+  # A failure to pack, such as a log that grows, ends nothing.
+  subprocess.run(["tar", "-czf", partial, "--exclude=./profiles", "-C", out, "."], check=False)
+  shutil.move(partial, archive / "gpu.tgz")
+
+
+def pack_large(folder: pathlib.Path, name: str, archive: pathlib.Path) -> None:
+  """Packs a folder, if it is there, into ARCHIVE/NAME.tgz.aa, ab and so on; too many pieces are left out."""
+  if not folder.is_dir():
+    return
+  with subprocess.Popen(["tar", "-cz", "-C", folder, "."], stdout=subprocess.PIPE) as packed:
+    subprocess.run(
+      ["split", f"--bytes={_PIECE}", "-", archive / f"{name}.tgz."], stdin=packed.stdout, check=True
+    )
+  pieces = list(archive.glob(f"{name}.tgz.*"))
+  print(f"{name}: {sum(piece.stat().st_size for piece in pieces) / 2**20:.1f} MiB")
+  if len(pieces) > _LARGE[name]:
+    print(f"{name} are left out: {len(pieces)} pieces of {_PIECE}")
+    for piece in pieces:
+      piece.unlink()
 
 
 def run(
@@ -200,19 +224,13 @@ def run(
     return "left out: it needs --carried"
   if left < _LEAST:
     return "no time left"
-  values = {
-    "out": out,
-    "data": arguments.carried and arguments.carried.resolve() / "emoji36",
-    "topology": arguments.plans,
-  }
-  words = [word.format(**values) for word in command.split()] + [f"--json={out / name}.json"]
-  if words[0] != "-m":
-    words[0] = str(BENCHMARKS / words[0])
-  began, seconds = time.monotonic(), left if arguments.tiny else min(part.seconds, left)
+  data = arguments.carried and arguments.carried.resolve() / "emoji36"
+  script, *options = command.format(data=data).split()
+  began, seconds = time.monotonic(), left if arguments.tiny else min(2 * part.expected, left)
   with open(out / f"{name}.log", "w", encoding="utf-8") as log:
     process = subprocess.Popen(
-      [sys.executable, *words], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-      env=environment | (_SHARES if part.shares else _TAKES), cwd=out,
+      [sys.executable, BENCHMARKS / script, *options, f"--json={out / name}.json"], stdout=log,
+      stderr=subprocess.STDOUT, start_new_session=True, env=environment, cwd=out,
     )  # fmt: skip
     try:
       ended = f"exit {process.wait(seconds)}"
@@ -220,9 +238,10 @@ def run(
       ended = "stopped"
     finally:
       # Its own processes too, which a part may have started.
-      if process.poll() is None:
+      with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+      with contextlib.suppress(subprocess.TimeoutExpired):  # the driver may keep it
+        process.wait(_LEAST)
   last = (out / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
   return f"{ended} after {time.monotonic() - began:.0f} s" + (f": {last[:200]}" if ended != "exit 0" else "")
 

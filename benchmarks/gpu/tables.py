@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import plans
 import recipe
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
@@ -36,30 +37,14 @@ class Table(NamedTuple):
 def collected(out: pathlib.Path) -> dict[str, Any]:
   """The figures of a run: the parts that wrote any, and under `plan` what `xmcap plan` says of the same steps."""
   found = {file.stem: recipe.read(file) for file in sorted(out.glob("*.json"))}
-  found["peer"] = [step for name in list(found) if name.startswith("peer_") for step in found.pop(name)]
-  found["training"] = [*found.get("training", ()), *found.pop("ablations", ())]
-  compiled = found.pop("compile", [])
+  for kind, prefixes in (("training", ("training_", "ablations")), ("peer", ("peer_",))):
+    names = [name for prefix in prefixes for name in found if name.startswith(prefix)]
+    found[kind] = [step for name in names for step in found.pop(name)]
+  device = found.get("device", {})
   for step in found["training"]:
-    step |= _compiled(step, compiled)
-  plans = [found.pop(name) for name in list(found) if name.startswith("plan_")]
-  return {**found, "plan": [*map(_step_of, plans)]}
-
-
-def _compiled(step: Mapping[str, Any], compiled: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-  """The seconds that a step's program took to compile: where it was measured, it came out of jax's cache."""
-  for one in compiled:
-    if "compile_seconds" in one and all(step.get(name) == one[name] for name in ("variant", *_STEP)):
-      return {"compile_seconds": one["compile_seconds"]}
-  return {}
-
-
-def _step_of(plan: Mapping[str, Any]) -> dict[str, Any]:
-  """What is compared of a document of `xmcap plan --json`."""
-  variant = {name: plan["variant"][name] for name in ("captions_per_image", "microbatches")}
-  return {
-    **variant, "variant": "default", "captions": plan["batch_size"], "tokens": recipe.TOKENS,
-    "topology": plan["topology"], "memory": plan["memory"],
-  }  # fmt: skip
+    if "tflops" in step and device:
+      step["utilisation"] = step["tflops"] / device["product_tflops"]
+  return {**found, "plan": recipe.read(plans.PLANNED / f"{device.get('topology')}.json") or []}
 
 
 # ---- goals ----------------------------------------------------------------------------------------
@@ -75,10 +60,9 @@ def goals(found: Figures) -> list[tuple[str, float, float | None]]:
   def accuracy(k: int, captions: int) -> float | None:
     """The smaller of the planned and the real memory / the larger."""
     for step in found.get("training") or ():
-      planned = _planned(found, step)
-      if (step["captions_per_image"], step["captions"]) == (k, captions) and planned and "peak_bytes" in step:
-        both = step["peak_bytes"], planned
-        return min(both) / max(both) if all(both) else None
+      both = _planned(found, step), _peak(step)
+      if (step["captions_per_image"], step["captions"]) == (k, captions) and all(both):
+        return min(both) / max(both)
     return None
 
   rows = []
@@ -108,13 +92,13 @@ def goals(found: Figures) -> list[tuple[str, float, float | None]]:
 
 
 def _one(found: Figures, part: str, k: int, captions: int) -> dict[str, Any] | None:
-  """The fastest of the programs of so many captions, if one was measured."""
+  """The program of so many captions as it is; if that was not measured, the fastest variant."""
   steps = [
     step
     for step in found.get(part) or ()
     if (step["captions_per_image"], step["captions"]) == (k, captions) and "step_ms" in step
   ]
-  return min(steps, key=lambda step: step["step_ms"], default=None)
+  return min(steps, key=lambda step: (step.get("variant") != "default", step["step_ms"]), default=None)
 
 
 def _ratio(one: Figures | None, other: Figures | None, name: str) -> float | None:
@@ -128,6 +112,11 @@ def _planned(found: Figures, step: Mapping[str, Any]) -> float | None:
     if all(plan[name] == step.get(name) for name in same):
       return plan["memory"]["total"]
   return None
+
+
+def _peak(step: Mapping[str, Any]) -> float | None:
+  """Bytes that a step took at most; None if it failed, or the peak may be that of a program before it."""
+  return step.get("peak_bytes") if step.get("peak_is_own", True) else None
 
 
 def _decoded(rates: Mapping[str, float], way: str) -> float | None:
@@ -147,13 +136,16 @@ def tables(found: Figures) -> list[Table]:
 def _goals(found: Figures) -> Table:
   rows = []
   for what, wanted, measured in goals(found):
-    reached = _NONE if measured is None else "yes" if measured >= wanted else "no"
+    reached = "not measured" if measured is None else "met" if measured >= wanted else "missed"
     rows.append((what, f"{wanted:g}", _NONE if measured is None else f"{measured:.2f}", reached))
   device = found.get("device", {})
   notes = [
     f"bfloat16, one device. Large products of bfloat16 reach {_figure(device.get('product_tflops'))} Tflop/s, copies"
-    f" {_figure(device.get('copy_gb_per_second'))} GB/s (read and written). `-`: not measured.",
-    "xmcap's figures are those of its fastest program in the next table.",
+    f" {_figure(device.get('copy_gb_per_second'))} GB/s (read and written).",
+    "xmcap's figures are those of `xmcap` in the next table, or of its fastest variant where that was not measured.",
+    *sorted(
+      {f"Memory was planned on {plan['date']}, with jax {plan['jax']}." for plan in found.get("plan") or ()}
+    ),
     "The peer: transformers' ViT and mT5 in PyTorch, autocast to bfloat16, SDPA, torch.compile, torch's Adafactor.",
   ]
   return Table(
@@ -178,7 +170,7 @@ def _training(found: Figures) -> Table:
       planned = _planned(found, step) if part == "training" else None
       rows.append((
         who, str(k), str(captions), f"{step['step_ms']:.1f} ± {step['spread_ms'] / 2:.1f}",
-        f"{step['captions_per_second']:,.0f}", _percent(step.get("utilisation")), _gib(step["peak_bytes"]),
+        f"{step['captions_per_second']:,.0f}", _percent(step.get("utilisation")), _gib(_peak(step)),
         _gib(planned), _gib(step.get("memory", {}).get("total")), _figure(step.get("compile_seconds")),
         f"{step['loss']:.6f}",
       ))  # fmt: skip
@@ -186,7 +178,7 @@ def _training(found: Figures) -> Table:
     "", "K", "captions", "ms", "captions per second", "utilisation", "GiB at most", "GiB planned",
     "GiB by the compiler", "seconds to compile", "first loss",
   )  # fmt: skip
-  notes = ["Utilisation: model flops / those of a large product.", *found.get("notes", ())]
+  notes = ["Utilisation: model flops / those of the fastest large product.", *found.get("notes", ())]
   return Table("gpu_training", "BB's training step", rows, columns, notes)
 
 

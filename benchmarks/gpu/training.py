@@ -1,14 +1,14 @@
 """BB's training step on one GPU: milliseconds by part, utilisation, memory, seconds to compile; and variants of it.
 
-usage: python benchmarks/gpu/training.py --json=FILE [--cases VARIANT:CAPTIONS:K ...] [--compile] [--tiny]
+usage: python benchmarks/gpu/training.py --json=FILE [--cases VARIANT:CAPTIONS:K ...] [--profile] [--tiny]
 The program is the one that `xmcap plan --topology=h100` compiles and `xmcap train` runs: of gin's recipe, with
 bfloat16, dropout and Adafactor; weights and batches are random. A step of C captions at K captions a picture
 encodes C / K pictures. All programs are compiled side by side and then measured one by one, smallest memory first,
 since the device tells only its peak so far; each begins with the same state, so that first losses must agree.
-With --compile nothing is measured: the programs are in jax's cache for a process that begins with all of the memory.
+--profile tells the time by part, of the same program: XLA leaves out command buffers, which hide what a kernel belongs
+to, while it is profiled (its flag xla_enable_command_buffers_during_profiling).
 
 Variants take something from the program, several are joined by "+"; `default` is the program as it is:
-  no_graphs          command buffers, which hide what a kernel belongs to: a profile tells the time by part
   plain_attention    cuDNN's kernel in the ViT
   whole_loss         the parts of the loss: the logits of all tokens at once
 """
@@ -19,6 +19,7 @@ import math
 import pathlib
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -32,44 +33,41 @@ from xmcap import configuration
 from xmcap.planning import gpus
 from xmcap.planning import run as run_lib
 from xmcap.planning import step as step_lib
-from xmcap.training import sharding, token_loss
+from xmcap.training import compilation_cache, sharding, token_loss
 from xmcap.training.reporting import flops
 
 CASES = ("default:512:8", "default:512:1")
 # Compilers of more programs slow down each other, and the peer's.
 _AT_ONCE = 4
 _MOST_BYTES = token_loss.MOST_BYTES
-_NO_GRAPHS = {"xla_gpu_enable_command_buffer": ""}
 
 
 def main() -> None:
   parser = recipe.options(__doc__)
   parser.add_argument("--cases", nargs="+", default=CASES, help="VARIANT:CAPTIONS:K, captions a picture")
-  parser.add_argument("--steps", type=int, default=10, help="of which the time is taken together")
-  parser.add_argument("--device", type=pathlib.Path, help="device.py's figures, for the utilisation")
-  parser.add_argument("--compile", action="store_true", help="compile, and measure nothing else")
+  parser.add_argument("--steps", type=int, default=5, help="of which the time is taken together")
+  parser.add_argument("--profile", action="store_true", help="the time by part")
   arguments = parser.parse_args()
-  product = recipe.read(arguments.device).get("product_tflops") if arguments.device else None
-  found = []
   with recipe.turn(alone=False), concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
     cases = [Case(case, arguments.tiny) for case in arguments.cases]
     programs = [pool.submit(case.compile, case.lower()) for case in cases]
-  for case, program in zip(cases, programs, strict=True):
+  steps = [case.names() for case in cases]
+  for number, (case, program, step) in enumerate(zip(cases, programs, steps, strict=True)):
+    keep = (
+      arguments.json.parent / "profiles" / f"{arguments.json.stem}_{number}" if arguments.profile else None
+    )
     try:
-      compiled, compile_seconds = program.result()
-      if arguments.compile:
-        measured = {"compile_seconds": compile_seconds}
-      else:
-        with recipe.turn(alone=True):
-          measured = case.measure(
-            compiled, arguments.steps, arguments.json.with_name(f"{arguments.json.stem}_{len(found)}")
-          )
-        measured["utilisation"] = product and measured["tflops"] / product
+      with recipe.turn(alone=True):
+        # What did not fit the memory beside others may fit alone.
+        result = case.compile(case.lower()) if program.exception() else program.result()
+        compiled, step["compile_seconds"] = result
+        for figures in case.measure(compiled, arguments.steps, keep):
+          step |= figures
+          recipe.write(arguments.json, steps[: number + 1])
     except jax.errors.JaxRuntimeError as error:
-      measured = {"error": str(error).partition("\n")[0][:300]}
-    found.append({**case.names(), **measured})
-    recipe.write(arguments.json, found)
-    print({name: value for name, value in found[-1].items() if not isinstance(value, dict)}, flush=True)
+      step["error"] = str(error).partition("\n")[0][:300]
+      recipe.write(arguments.json, steps[: number + 1])
+    print({name: value for name, value in step.items() if not isinstance(value, dict)}, flush=True)
 
 
 class Case:
@@ -81,7 +79,6 @@ class Case:
 
   def __init__(self, case: str, tiny: bool):
     self.variant, captions, captions_per_image = case.split(":")
-    self.profiled = "no_graphs" in self.variant
     given = recipe.bindings(int(captions), int(captions_per_image), tiny)
     if "plain_attention" in self.variant or jax.default_backend() == "cpu":
       given.append("ViTConfig.attention=plain")
@@ -109,15 +106,15 @@ class Case:
       self.plan, lowered = step_lib.lower(self.run, [self.device])
     return lowered
 
-  def compile(self, lowered: Any) -> tuple[Any, float]:
-    """The program, and the seconds in which it was compiled, beside others."""
-    began = time.perf_counter()
-    on_gpu = self.device.platform == "gpu"
-    compiled = lowered.compile(compiler_options=_NO_GRAPHS if self.profiled and on_gpu else None)
-    return compiled, time.perf_counter() - began
+  def compile(self, lowered: Any) -> tuple[Any, float | None]:
+    """The program, and the seconds in which it was compiled, beside others; None: it came out of jax's cache."""
+    began, programs = time.perf_counter(), compilation_cache.programs()
+    compiled = lowered.compile()
+    is_cached = compilation_cache.programs().found > programs.found
+    return compiled, None if is_cached else time.perf_counter() - began
 
-  def measure(self, compiled: Any, steps: int, keep: pathlib.Path) -> dict[str, Any]:
-    """Times the step, from a fresh state; if it is profiled, that and the program are kept at KEEP.*."""
+  def measure(self, compiled: Any, steps: int, keep: pathlib.Path | None) -> Iterator[dict[str, Any]]:
+    """Times the step, from a fresh state; then profiles it, and keeps that and the program at KEEP.*."""
     run, device = self.run, self.device
     batch = jax.device_put(self._batch(), sharding.batch_sharding(self.plan.mesh))
     before = _peak(device)
@@ -138,15 +135,14 @@ class Case:
     seconds = statistics.median(times)
     work = flops.step_flops(run.objective, run.optimizer, self.plan.target.params, batch)
     peak = _peak(device)
-    found |= {
+    yield found | {
       "step_ms": seconds * 1e3, "spread_ms": (max(times) - min(times)) * 1e3,
       "captions_per_second": run.batch_size / seconds, "model_tflop": work / 1e12, "tflops": work / seconds / 1e12,
       "peak_bytes": peak, "peak_is_own": bool(peak and before and peak > before),
       "memory": _memory(compiled.memory_analysis()), **_counted(compiled),
     }  # fmt: skip
-    if self.profiled:
-      found |= parts.measure(lambda: several(2), compiled.as_text(), 2, keep)
-    return found
+    if keep:
+      yield parts.measure(lambda: several(2), compiled.as_text(), 2, keep)
 
   def _batch(self) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -54,7 +55,7 @@ def run_part(script, tmp_path, code: str, seconds: float, left: float) -> str:
   run = script("run")
   file = tmp_path / "some.py"
   file.write_text(code)
-  arguments = types.SimpleNamespace(tiny=False, carried=None, plans=None)
+  arguments = types.SimpleNamespace(tiny=False, carried=None)
   return run.run("some", run.Part(seconds, str(file), None), arguments, tmp_path, {**os.environ}, left)
 
 
@@ -64,7 +65,7 @@ def test_gpu_benchmark_part_timeout_keeps_its_output(script, tmp_path):
     "pathlib.Path(sys.argv[1].removeprefix('--json=')).write_text('[1]')\n"
     "child = subprocess.Popen(['sleep', '600'])\nprint(child.pid, flush=True)\ntime.sleep(600)\n"
   )
-  ended = run_part(script, tmp_path, code, 3, 100)
+  ended = run_part(script, tmp_path, code, 1.5, 100)
   assert ended.startswith("stopped after 3 s")
   assert json.loads((tmp_path / "some.json").read_text()) == [1]
   # Its children end too, as soon as the kernel comes to it.
@@ -85,6 +86,10 @@ def test_gpu_benchmark_failed_part_reports_the_error(script, tmp_path):
 # ---- the tables -----------------------------------------------------------------------------------
 
 
+PLAN = {"variant": "default", "captions_per_image": 8, "captions": 128, "tokens": 32, "microbatches": 1,
+        "memory": {"total": 18 * 2**30}, "date": "2026-11-20", "jax": "0.11.2"}  # fmt: skip
+
+
 def measured(tmp_path: pathlib.Path) -> pathlib.Path:
   """What a run would write, with round figures."""
   device = {"topology": "h100", "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-11-27", "cores": 16, "memory_gib": 126,
@@ -99,31 +104,32 @@ def measured(tmp_path: pathlib.Path) -> pathlib.Path:
     "variant": "default",
     "microbatches": 1,
     "memory": {"total": 19 * 2**30},
-    "utilisation": 0.5,
+    "tflops": 400.0,
     "loss": 12.5,
   }
   files = {
     "device": device,
-    "training": [step(8, 128, 6000.0, **ours, parts_ms={"optimizer": 6.0}), step(1, 128, 2600.0, **ours),
-                 {"captions_per_image": 1, "captions": 512, "variant": "default", "error": "RESOURCE_EXHAUSTED"}],
-    "ablations": [step(1, 128, 2400.0, **ours | {"variant": "plain_attention+whole_loss"})],
-    "compile": [{"variant": "default", "captions_per_image": 8, "captions": 128, "compile_seconds": 77.0}],
+    "training_8": [step(8, 128, 6000.0, **ours, parts_ms={"optimizer": 6.0})],
+    "training_1": [{"captions_per_image": 1, "captions": 512, "variant": "default", "error": "RESOURCE_EXHAUSTED"}],
+    "ablations": [step(1, 128, 2600.0, **ours),
+                  step(1, 128, 2700.0, **ours | {"variant": "plain_attention+whole_loss", "peak_is_own": False})],
     "peer_1": [step(1, 128, 2000.0, way="usual", loss=12.0)],
     "peer_8": [step(8, 128, 5000.0, way="shared by hand", loss=12.0)],
     "decoding": {"captions_per_second": {"xmcap": 900.0, "transformers, best case": 300.0}, "dtype": "bfloat16",
                  "pictures": 32, "same_captions": 0.9},
     "quickstart": {"steps": 400, "gpu": {"loss": 1.25}, "captions": 2304, "same_captions_float32": 1.0},
     "data_wait": [{"model": "bb", "captions_per_image": 1, "waiting_for_data": 0.015, "of_repeated": 0.98}],
-    "plan_k8_128": {"variant": {"captions_per_image": 8, "microbatches": 1}, "batch_size": 128, "topology": "h100",
-                    "memory": {"total": 18 * 2**30}},
   }  # fmt: skip
   for name, document in files.items():
     (tmp_path / f"{name}.json").write_text(json.dumps(document))
   return tmp_path
 
 
-def test_gpu_benchmark_goals_are_ratios_of_measurements(script, tmp_path):
-  tables = script("tables")
+def test_gpu_benchmark_goals_are_ratios_of_measurements(script, tmp_path, monkeypatch):
+  tables, planned = script("tables"), tmp_path / "planned"
+  monkeypatch.setattr(script("plans"), "PLANNED", planned)
+  planned.mkdir()
+  (planned / "h100.json").write_text(json.dumps([PLAN]))
   found = {what: value for what, _, value in tables.goals(tables.collected(measured(tmp_path)))}
   assert found["128 captions, K = 1: xmcap / transformers"] == pytest.approx(1.3)
   assert found["128 captions, K = 8: xmcap / transformers, pictures shared by hand"] == pytest.approx(1.2)
@@ -139,16 +145,17 @@ def test_gpu_benchmark_run_writes_page_and_calibration(tmp_path, monkeypatch):
   out = measured(tmp_path)
   copy = tmp_path / "checkout" / "benchmarks"
   shutil.copytree(benchmarks.ROOT / "benchmarks", copy)
+  (copy / "gpu/planned/h100.json").write_text(json.dumps([PLAN]))
   subprocess.run([sys.executable, copy / "gpu" / "tables.py", out], check=True, stdout=subprocess.DEVNULL)
   kept = json.loads((copy / "gpu/measured/h100.json").read_text())
   assert kept["device"]["product_tflops"] == 800 and kept["plan"][0]["tokens"] == 32
   assert [step["captions"] for step in kept["training"]] == [128, 128, 128]
   monkeypatch.setattr(benchmarks, "RESULTS", copy / "results")
   page = benchmarks.all_tables()
-  assert "| 128 captions, K = 1: xmcap / transformers | 1.3 | 1.30 | yes |" in page
-  assert "| xmcap, plain attention, whole loss | 1 | 128 | 53.3 ± 0.1 | 2,400 | 50.0% |" in page
-  # Compiled by a part of its own; how long the others took was not measured.
-  assert "| xmcap | 8 | 128 | 21.3 ± 0.1 | 6,000 | 50.0% | 20.0 | 18.0 | 19.0 | 77 |" in page
+  assert "| 128 captions, K = 1: xmcap / transformers | 1.3 | 1.30 | met |" in page
+  assert "| 512 captions, K = 1: xmcap / transformers | 1.3 | - | not measured |" in page
+  assert "| xmcap, plain attention, whole loss | 1 | 128 | 47.4 ± 0.1 | 2,700 | 50.0% | - |" in page
+  assert "| xmcap | 8 | 128 | 21.3 ± 0.1 | 6,000 | 50.0% | 20.0 | 18.0 | 19.0 | 40 |" in page
   assert "| xmcap | 1 | 512 | RESOURCE_EXHAUSTED |" in page
   assert "gpu NVIDIA H100 80GB HBM3" in page
 
@@ -156,23 +163,47 @@ def test_gpu_benchmark_run_writes_page_and_calibration(tmp_path, monkeypatch):
 # ---- turns ----------------------------------------------------------------------------------------
 
 
+TURN = (
+  f"import sys, time; sys.path.insert(0, {str(FOLDER)!r}); import recipe; recipe._MOST_ALONE = 1\n"
+  "with recipe.turn(alone={alone}):\n"
+  "  print('in', flush=True)\n"
+  "  time.sleep({seconds})\n"
+)  # fmt: skip
+
+
 def test_gpu_benchmark_lock_excludes_other_runs(script, tmp_path, monkeypatch):
   recipe = script("recipe")
   monkeypatch.setenv(recipe.TURN, str(tmp_path / "turn"))
-  code = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import recipe\n"
-    "with recipe.turn(alone=sys.argv[2] == 'alone'): print('in', flush=True)"
-  )
 
-  def other(how):
-    return subprocess.Popen([sys.executable, "-c", code, FOLDER, how], stdout=subprocess.PIPE, text=True)
+  def other(alone):
+    command = [sys.executable, "-c", TURN.format(alone=alone, seconds=0)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
   with recipe.turn(alone=False):
-    assert other("beside").communicate(timeout=120)[0] == "in\n"
-    waiting = other("alone")
+    assert other(alone=False).communicate(timeout=120)[0] == "in\n"
+    waiting = other(alone=True)
     with pytest.raises(subprocess.TimeoutExpired):
       waiting.communicate(timeout=3)
   assert waiting.communicate(timeout=120)[0] == "in\n"
+
+
+def test_gpu_benchmark_part_that_hangs_leaves_the_others_time(script, tmp_path, monkeypatch, capsys):
+  run, out, packed = script("run"), tmp_path / "out", tmp_path / "packed"
+  write = "import pathlib; pathlib.Path(sys.argv[1].removeprefix('--json=')).write_text('[]')"
+  parts = {}
+  for name, code in (("training_1", TURN.format(alone=True, seconds=600)),
+                     ("peer_1", f"{TURN.format(alone=True, seconds=0)}  {write}")):  # fmt: skip
+    (tmp_path / f"{name}.py").write_text(code)
+    parts[name] = run.Part(60, str(tmp_path / f"{name}.py"), None)
+  monkeypatch.setattr(run, "PARTS", parts)
+  monkeypatch.setattr(run, "GROUPS", [tuple(parts)])
+  monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+  monkeypatch.setattr(sys, "argv", ["run.py", str(out), f"--archive={packed}"])
+  run.main()
+  said = capsys.readouterr().out
+  assert f"training_1: exit -{signal.SIGALRM.value} after" in said and "peer_1: exit 0 after" in said
+  with tarfile.open(packed / "gpu.tgz") as archive:
+    assert {"./peer_1.json", "./machine.txt"} <= set(archive.getnames())
 
 
 # ---- the rehearsal --------------------------------------------------------------------------------
@@ -180,7 +211,7 @@ def test_gpu_benchmark_lock_excludes_other_runs(script, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_gpu_benchmark_every_part_runs(tmp_path):
+def test_gpu_benchmark_every_part_runs(script, tmp_path):
   pytest.importorskip("torch")
   pytest.importorskip("transformers")
   corpus = small_corpus.write(
@@ -188,33 +219,24 @@ def test_gpu_benchmark_every_part_runs(tmp_path):
   )
   (corpus / "test").mkdir()
   shutil.copytree(corpus / "images", corpus / "test" / "images")
-  out = tmp_path / "out"
-  command = [
-    sys.executable,
-    FOLDER / "run.py",
-    out,
-    f"--carried={tmp_path / 'carried'}",
-    "--tiny",
-    "--seconds=800",
-    f"--archive={tmp_path / 'packed'}",
-  ]
-  said = subprocess.run(
-    command,
-    check=True,
-    stdout=subprocess.PIPE,
-    text=True,
-    env={**os.environ, "PYTHONPATH": str(benchmarks.ROOT)},
-  ).stdout
-  ended = dict(line.split(": ", 1) for line in said.split("\n\n")[0].splitlines())
-  assert {name: how for name, how in ended.items() if not how.startswith(("exit 0", "at most"))} == {
-    name: "left out of a rehearsal" for name in ("peer_8", "peer_128", "decoding_float32")
+  out, packed = tmp_path / "out", tmp_path / "packed"
+  command = [sys.executable, FOLDER / "run.py", out, f"--carried={tmp_path / 'carried'}", "--tiny", "--seconds=800",
+             f"--archive={packed}"]  # fmt: skip
+  environment = {**os.environ, "PYTHONPATH": str(benchmarks.ROOT)}
+  said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+  lines = [line.split(": ", 1) for line in said.split("\n\n")[0].splitlines()]
+  ended = {name: how for name, *how in lines if name in script("run").PARTS}
+  assert {name: how for name, how in ended.items() if not how[0].startswith("exit 0")} == {
+    name: ["left out of a rehearsal"] for name in ("peer_8", "peer_128", "decoding_float32")
   }
-  profiled, plain = json.loads((out / "ablations.json").read_text())
-  (default,) = json.loads((out / "training.json").read_text())
+  profiled, default, variant = (
+    json.loads((out / f"{name}.json").read_text())[0] for name in ("training_1", "training_8", "ablations")
+  )
   assert profiled["parts_share"] > 0.5 and profiled["parts_ms"]["optimizer"] > 0
-  assert plain["loss"] == pytest.approx(default["loss"], rel=1e-3)
+  assert variant["loss"] == pytest.approx(default["loss"], rel=1e-3)
   quickstart = json.loads((out / "quickstart.json").read_text())
   assert quickstart["same_captions_float32"] == 1 and quickstart["cpu"]["train/loss"] > 0
   assert "slowdown relative to xmcap" in said and "What was wanted" in said
-  with tarfile.open(tmp_path / "packed" / "gpu.tgz") as packed:
-    assert {"./training.json", "./machine.txt", "./ablations_0.xplane.pb"} <= set(packed.getnames())
+  for name, file in (("gpu.tgz", "./training_1.json"), ("profiles.tgz.aa", "./training_1_0.xplane.pb")):
+    with tarfile.open(packed / name) as archive:
+      assert file in archive.getnames()

@@ -107,7 +107,7 @@ def _with_nan(scores):
       [],
       "a pickle, which can run code",
     ),
-    (lambda folder: None, ["--scores=c.npy"], "--scores: given 3 times"),
+    (lambda folder: None, ["--scores=c.npy"], "--scores names 3 files"),
     (lambda folder: None, ["--out=fused.npz"], "--out=fused.npz: is written as .npy"),
   ],
 )

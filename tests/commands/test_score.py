@@ -144,6 +144,21 @@ def test_score_refuses_a_too_long_caption(folder):
   _score("long").refused("long.jsonl: 1 caption of more than 10,000 characters (en a1, line 1: 10,001)")
 
 
+def test_compare_names_folders_of_one_name_by_what_differs(folder):
+  _scored("bad", "good")
+  for run in ("bad", "good"):
+    (folder / "runs" / run / "eval").mkdir(parents=True)
+    (folder / run).rename(folder / "runs" / run / "eval/retrieval")
+  folders = [f"runs/{run}/eval/retrieval" for run in ("bad", "good")]
+  xmcap("compare", *folders, "--resamples=20").succeeded("good against bad")
+  xmcap("compare", f"good={folders[0]}", folders[1], folders[0], "--resamples=20").refused(
+    f"'good' is named twice: give one of them another name, as OTHER={folders[1]}"
+  )
+  xmcap("compare", folders[0], folders[0]).refused("'retrieval' is named twice")
+  (folder / "runs").rename("lr=1e-3")
+  xmcap("compare", *(name.replace("runs", "lr=1e-3") for name in folders), "--resamples=20").succeeded()
+
+
 def test_compare_prints_the_better_system(folder):
   _scored("bad", "good")
   compared = xmcap("compare", "bad", "ours=good", "--metrics=cider,cider_d", *_REPORT)

@@ -28,7 +28,7 @@ def test_serve_captions_equal_load_captioner(folder, batch):
   with servers.real(folder, "--searches=greedy,beam:2,model,sample", *batching) as server:
     assert server.get("/health").json == {"status": "ready"}
     # Nothing of jax or libtpu, which searches for a TPU if it may.
-    ours = re.compile(r"http://\S+ is |model loaded in |programs compiled: ")
+    ours = re.compile(r"http://\S+ is |model loaded in |programs compiled: |compiled programs are kept in ")
     assert [line for line in server.said if not ours.match(line)] == []
     assert server.get("/v1/model").json["searches"] == ["greedy", "beam:2", "model", "sample"]
     found = [server.ask(servers.picture(colour), languages=",".join(codes)).json for colour in colours]

@@ -44,6 +44,12 @@ def test_notebook_outputs_have_no_local_paths(notebook):
   assert not re.search(r"/(?:home|root|tmp|Users|work)/|\x1b|\r", printed)
 
 
+def test_notebook_runs_xmcap_by_its_own_python(notebook):
+  commands = [line for cell in _code(notebook) for line in cell.source.splitlines() if line.startswith("!")]
+  assert """XMCAP = f'"{sys.executable}" -m xmcap'""" in _code(notebook)[0].source
+  assert commands and all(line.startswith("!{XMCAP} ") for line in commands)
+
+
 def test_notebook_hash_covers_code_only(notebook, script):
   changed = copy.deepcopy(notebook)
   before = script.code_hash(changed)

@@ -41,8 +41,8 @@ def test_correlation_interval_is_the_percentile_bootstrap_of_scipy():
 
 def test_correlation_bootstrap_draws_whole_units():
   # Each unit holds a point and its mirror image: every resample has the mean 0, and one unit alone gives 1.
-  x = np.array([1.0, -1.0, 2.0, -2.0])
-  units = np.array([[0, 1], [2, 3]])
+  x = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0])
+  units = np.array([[0, 1], [2, 3], [4, 5]])
   result = correlation.correlate(x, 2 * x, units, resamples=50)["pearson"]
   assert (result.low, result.high) == pytest.approx((1.0, 1.0))
 
@@ -64,8 +64,17 @@ def test_correlation_of_a_constant_series_is_none():
   assert correlation.correlate(np.ones(5), np.arange(5.0), resamples=10)["kendall"].value is None
 
 
+@pytest.mark.parametrize("points", range(5))
+def test_correlation_of_fewer_than_five_points_is_none(points):
+  x = np.arange(float(points))
+  cells = correlation.correlate(x, x, resamples=10, names=correlation.OF_SIGNS)
+  assert set(cells.values()) == {correlation.Correlation(None)}
+  assert correlation.too_few(points) == [f"no coefficient (-) of {points} points: it takes 5 or more"]
+  assert not correlation.too_few(5)
+
+
 def test_correlation_undefined_resamples_are_counted():
-  x = np.array([0.0, 0.0, 1.0])
+  x = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
   result = correlation.correlate(x, x, resamples=200)["spearman"]
   assert 0 < result.undefined < 200
   assert (result.low, result.high) == pytest.approx((1.0, 1.0))

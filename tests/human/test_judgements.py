@@ -108,9 +108,18 @@ def test_taus_are_scipys_of_each_judgement(tmp_path):
 
 
 def test_a_constant_rating_has_no_tau(tmp_path):
-  judged = judgements.Judgements(["1", "2"], ["a dog", "a cat"], [["a dog"], ["a dog"]], np.array([1.0, 1.0]))
+  keys, captions = [*"12345"], ["a dog", "a cat", "dogs", "the dog", "a dog runs"]
+  judged = judgements.Judgements(keys, captions, [["a dog"]] * 5, np.ones(5))
   (result,) = judgements.correlate(judged, ["rouge_l"]).correlations
   assert (result.tau_b, result.tau_c) == (None, None)
+
+
+def test_four_judgements_have_no_tau_and_a_note():
+  captions = ["a dog", "a cat", "dogs", "the dog"]
+  judged = judgements.Judgements([*"1234"], captions, [["a dog"]] * 4, np.arange(4.0))
+  findings = judgements.correlate(judged, ["rouge_l"])
+  assert (findings.correlations[0].tau_b, findings.correlations[0].tau_c) == (None, None)
+  assert findings.notes[0] == "no coefficient (-) of 4 judgements: it takes 5 or more"
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,15 @@ def test_rated_pairs_files_are_read_and_grouped(tmp_path):
   ]
 
 
-def test_rated_pairs_single_comparison_has_no_correlation(tmp_path):
-  result = rated_pairs.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\n"))
-  assert result.cells["G0"]["pearson"]["cider"].value is None
-  assert "no coefficient (-) for 4 cells" in result.terminal()
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+def test_rated_pairs_of_fewer_than_five_comparisons_have_no_correlation(tmp_path, count):
+  lines = [
+    f"A,B,{code},{number},{number**2}\n" for number, code in enumerate(["en", "de", "fr", "it", "th"], 1)
+  ]
+  result = rated_pairs.correlate(_read(tmp_path, _HEADER + "".join(lines[:count])))
+  few = count < 5
+  assert (result.cells["G0"]["pearson"]["cider"].value is None) == few
+  assert ("no coefficient (-) for 4 cells" in result.terminal()) == few
 
 
 def test_rated_pairs_single_group_is_not_repeated_as_all(tmp_path):

@@ -227,10 +227,31 @@ def test_score_correlation_of_models_and_its_refusals(tmp_path):
   texts = {"images": list(range(12)), "captions": {"de": [["a"]] * 12, "en": [["a"]] * 12}}
   xmcap("score", "retrieval", *_retrieval(tmp_path / "t", texts), f"--out={tmp_path / 'rt'}").succeeded()
   run = ["score", "correlation", f"--out={tmp_path / 'out'}", f"--zero_shot={tmp_path / 'zs'}"]
-  xmcap(*run, f"--retrieval={tmp_path / 'rt'}").succeeded()
+  said = xmcap(*run, f"--retrieval={tmp_path / 'rt'}").succeeded(
+    "no coefficient (-) of 2 points: it takes 5 or more"
+  )
+  assert [line.split()[1:3] for line in said.out.splitlines()[2:5]] == [["-", "2"]] * 3
+  assert "of 2 points" in (tmp_path / "out/correlation.md").read_text()
   assert (tmp_path / "out/points.csv").read_text().splitlines()[1].startswith("zs,de,")
   xmcap(*run).refused("1 folders and --retrieval 0")
   xmcap(*run, f"--retrieval={tmp_path / 'zs'}").refused("its table has no t2i_r1")
+
+
+def test_score_correlation_takes_lists_and_names_models_by_their_folders(tmp_path):
+  texts = {"images": list(range(12)), "captions": {"de": [["a"]] * 12, "en": [["a"]] * 12}}
+  folders = {task: [tmp_path / run / "eval" / task for run in "ab"] for task in ("zero_shot", "retrieval")}
+  for number, run in enumerate("ab"):
+    zero = embeddings.zero_shot(tmp_path / f"z{run}")
+    xmcap("score", "zero-shot", *zero, f"--out={folders['zero_shot'][number]}").succeeded()
+    of_texts = _retrieval(tmp_path / f"t{run}", texts)
+    xmcap("score", "retrieval", *of_texts, f"--out={folders['retrieval'][number]}").succeeded()
+  lists = [*("--zero_shot", *folders["zero_shot"]), *("--retrieval", *folders["retrieval"])]
+  xmcap("score", "correlation", *lists, "--out", tmp_path / "out").succeeded()
+  rows = [line.split(",")[:2] for line in (tmp_path / "out/points.csv").read_text().splitlines()[1:]]
+  assert rows == [["a", "de"], ["a", "en"], ["b", "de"], ["b", "en"]]
+  counts = files.lines(tmp_path / "counts.csv", "language,count", "de,5", "en,6")
+  xmcap("score", "correlation", *lists[:3], f"--counts={counts}", "--out", tmp_path / "out").succeeded()
+  assert len((tmp_path / "out/points.csv").read_text().splitlines()) == 5  # not one model for both
 
 
 TOKENS = {"tl": 556, "af": 242, "de": 10297, "en": 55608, "om": 8}

@@ -1,5 +1,6 @@
 """The HTTP API of `xmcap serve`: /v1/captions, /v1/model, OpenAPI, metrics, origins and errors."""
 
+import base64
 import contextlib
 import json
 
@@ -134,6 +135,55 @@ def test_captions_endpoint_streams_a_json_line_per_caption(server):
 def test_captions_endpoint_refuses_invalid_parameters(server, parameters, words):
   answer = server.ask(servers.picture(), **parameters)
   assert answer.status == 400 and words in answer.error
+
+
+JPEG = base64.b64encode(servers.picture(format="JPEG"))
+
+
+@pytest.mark.parametrize(
+  "body, name",
+  [
+    (
+      b'--d74496d\r\nContent-Disposition: form-data; name="file"; filename="a.jpg"\r\n\r\n\xff',
+      "a form's upload",
+    ),
+    (b"\n--d7\ncontent-type: image/png\n\n", "a form's upload"),
+    (b"image=%FF%D8&languages=en", "a form's fields"),
+    (b'{"image": "' + JPEG + b'"}', "JSON"),
+    (b' [{"inputs": 1}]', "JSON"),
+    (b"data:image/jpeg;base64," + JPEG, "a data URL"),
+    (JPEG, "a picture in base64"),
+    (base64.b64encode(servers.picture()), "a picture in base64"),
+    (b"https://example.org/a.jpg", "the address of a picture"),
+  ],
+)
+def test_captions_endpoint_names_what_a_body_is_instead_of_a_picture(server, body, name):
+  answer = server.ask(body)
+  assert answer.status == 415 and "--data-binary" in answer.error
+  assert answer.error.startswith(f"the body is {name}")
+
+
+@pytest.mark.parametrize(
+  "body, said",
+  [
+    (
+      b'--d74\r\nContent-Disposition: form-data; name="a"\r\n\r\n',
+      "the body is a form's upload (multipart/form-data) and not",
+    ),
+    (b"{", "the body is not JSON: send a chat"),
+    (servers.picture(), "the body is not JSON: send a chat"),
+  ],
+)
+def test_chat_names_what_a_body_is_instead_of_json(server, body, said):
+  with contextlib.closing(server.connect()) as connection:
+    connection.request("POST", "/v1/chat/completions", body)
+    answer = json.loads(connection.getresponse().read())
+  assert answer["error"]["message"].startswith(said)
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
+def test_captions_endpoint_takes_every_format_as_a_picture(server, format):
+  assert server.ask(servers.picture(format=format)).status == 200
 
 
 def test_captions_endpoint_refuses_a_parameter_that_is_there_twice(server):

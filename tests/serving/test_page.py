@@ -54,6 +54,22 @@ def drop(page, *files):
   )
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_of_endpoints_lists_all_without_script_or_network(server, page, width):
+  page.set_viewport_size({"width": width, "height": 900})
+  visit(page, server).goto(f"{server.address}/docs")
+  described = server.get("/openapi.json").json["paths"]
+  for path, methods in described.items():
+    for method, endpoint in methods.items():
+      section = page.locator(
+        "section", has=page.get_by_role("heading", name=f"{method.upper()} {path}", exact=True)
+      )
+      expect(section).to_contain_text(endpoint["summary"])
+      for parameter in endpoint.get("parameters", ()):
+        expect(section.get_by_role("cell", name=parameter["name"], exact=True)).to_be_visible()
+  assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_serving_page_captions_an_image_in_the_chosen_languages(opened):
   drop(opened, ("grey.png", servers.picture(50)))
   rows = opened.locator(".card dd")

@@ -83,3 +83,11 @@ def test_compilation_cache_keeps_a_user_set_folder(monkeypatch, tmp_path):
     assert CompilationCache()._chosen("runs/bb") == ""
   finally:
     jax.config.update("jax_compilation_cache_dir", None)
+
+
+def test_compilation_cache_of_jax_is_said_where_no_run_opens_one():
+  assert "JAX_COMPILATION_CACHE_DIR=FOLDER keeps them" in compilation_cache.described()
+  jax.config.update("jax_compilation_cache_dir", "/a/folder")
+  said = compilation_cache.described()
+  jax.config.update("jax_compilation_cache_dir", None)
+  assert said == "compiled programs are kept in /a/folder"

@@ -8,14 +8,18 @@ from xmcap.training.run import Run
 
 
 def run(step: int, waiting: float | None, reads: float = 0.0) -> Run:
-  stream = SimpleNamespace(workers=2)
+  stream = SimpleNamespace(workers=2, faster=["use more cores", "store smaller pictures"])
   feed = SimpleNamespace(stream=stream, rows=range(300), reading_rate=lambda start: reads)
   metrics = {} if waiting is None else {"waiting_for_data": waiting, "steps_per_second": 2.0}
   return Run("", step, 100, None, feed, None, None, lambda line: None, metrics=metrics)
 
 
 @pytest.mark.parametrize(
-  "reads, said", [(900.0, "this host read 900 at the start:"), (0.0, "a second: give")]
+  "reads, said",
+  [
+    (900.0, "this host read 900 at the start: use more cores, or store smaller pictures"),
+    (0.0, "a second: use more cores"),
+  ],
 )
 def test_starving_warns_once_when_the_device_waits_for_data(caplog, reads, said):
   starving = Starving()
@@ -29,8 +33,12 @@ def test_starving_warns_once_when_the_device_waits_for_data(caplog, reads, said)
 
 
 @pytest.mark.parametrize("reads, said", [
-  (1000.0, "the devices take 600 pictures a second of the 1,000: enough"),
-  (700.0, "the devices take 600 pictures a second of the 700: too few: 1.2 times as many are safe"),
+  (1000.0, "the devices take 600 pictures a second, and this host reads 1,000: enough"),
+  (
+    700.0,
+    "this host reads 700 pictures a second, and the devices could take 600: to be safe it should read 1.2 times that,"
+    " 720",
+  ),
 ])  # fmt: skip
 def test_starving_says_once_whether_the_host_reads_fast_enough(reads, said):
   lines = []
@@ -43,6 +51,13 @@ def test_starving_says_once_whether_the_host_reads_fast_enough(reads, said):
     else:
       starving.begin(now)
   assert lines == [f"this host reads {reads:,.0f} pictures a second with 2 threads", said]
+
+
+def test_starving_says_nothing_of_pictures_to_a_stream_of_texts(caplog):
+  now = run(10, 0.5)
+  now.feed.stream = object()
+  Starving()(now)
+  assert caplog.text.rstrip().endswith("it could train on 1,200 examples a second")
 
 
 def test_starving_says_what_the_bucket_must_give(monkeypatch):

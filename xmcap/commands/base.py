@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from xmcap import languages, terminal
+from xmcap import languages, terminal, wording
 from xmcap.errors import UsageError
 from xmcap.files import paths as paths_lib
 from xmcap.progress import Progress
@@ -382,18 +382,18 @@ def check_local(options: Mapping[str, str | Sequence[str] | None]) -> None:
 def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> dict[str, str]:
   """Parses the values NAME=PATH of an option to {NAME: PATH}; UsageError for any other.
 
-  With `unnamed`, a PATH alone is named after its last part.
+  With `unnamed`, a PATH alone is named by `wording.names_of_paths`, also one that has a `=`.
   """
+  alone = [value for value in values if unnamed and ("=" not in value or os.path.exists(value))]
+  names = dict(zip(alone, wording.names_of_paths(list(map(os.path.abspath, alone))), strict=True))
   paths: dict[str, str] = {}
   for value in values:
-    name, equals, path = value.partition("=")
-    if unnamed and not equals:
-      name, path = os.path.basename(os.path.normpath(value)), value
+    name, _, path = (names[value], "", value) if value in names else value.partition("=")
     name = name.strip()
     if not (name and path):
       raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
     if name in paths:
-      raise UsageError(f"{option}={value}: '{name}' is named twice: give one of them another name")
+      raise UsageError(f"'{name}' is named twice: give one of them another name, as OTHER={path}")
     paths[name] = path
   check_local({option: list(paths.values())})
   return paths

@@ -120,7 +120,9 @@ def _with_model(arguments) -> None:
   if not base.configure(arguments, arguments.model_dir):
     return
   from xmcap.evaluation import model_dir
+  from xmcap.training import compilation_cache
 
+  base.say(compilation_cache.described())
   images = dict(zip(keys, files, strict=True))
   key_of = dict(zip(files, keys if as_predictions else files, strict=True))
   codes = model_dir.languages_of(arguments.model_dir, arguments.languages)

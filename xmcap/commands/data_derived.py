@@ -227,6 +227,13 @@ def _tags(arguments) -> None:
     raise UsageError(
       f"--source={arguments.source}: choose one of {', '.join((*records.SOURCES, tag_labels.TAGS))}"
     )
+  for option in ("tags", "map"):
+    if getattr(arguments, option) and arguments.source not in ("human", tag_labels.TAGS):
+      raise UsageError(
+        f"--{option}: with --source={arguments.source} no tags count; leave one of the two out"
+      )
+  if arguments.labels:
+    base.refuse(arguments, ("most",), "is for labels by the rule; leave it out with --labels")
   if not languages.is_known(arguments.language):
     raise UsageError(f"--language={arguments.language}: not a language code: give one such as zh or en")
   inputs = {

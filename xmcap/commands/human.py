@@ -152,7 +152,7 @@ def _sxs(arguments) -> None:
     _show([rated_pairs.correlate(pairs, **how)], arguments, {"--comparisons": groups.values()})
   else:
     inputs.check_pipes({"--ratings": arguments.ratings})
-    folders = base.named_paths("--scores", arguments.scores)
+    folders = base.named_paths("--scores", arguments.scores, unnamed=True)
     scores = rated_pairs.read_scores(folders, arguments.metric)
     ratings = sxs.read(arguments.ratings)
     findings: list = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
@@ -239,11 +239,12 @@ def _choose(arguments) -> None:
 
   if not 0 <= arguments.small < float("inf"):
     raise UsageError(f"--small={arguments.small:g}: give a number from 0")
-  folders = {name: base.named_paths(f"--{name}", getattr(arguments, name)) for name in ("scores", "silver")}
+  named = {f"--{name}": getattr(arguments, name) for name in ("scores", "silver")}
+  folders = {option: base.named_paths(option, values, unnamed=True) for option, values in named.items()}
   scores, silver = (rated_pairs.read_scores(of_set, arguments.metric) for of_set in folders.values())
   core = languages.parse(arguments.core) if arguments.core else ()
   choice = comparison_choice.choose(scores, silver, core, arguments.small)
-  read = {f"--{name}": list(of_set.values()) for name, of_set in folders.items()}
+  read = {option: list(of_set.values()) for option, of_set in folders.items()}
   _show([choice], arguments, read)
 
 

@@ -34,11 +34,11 @@ def add(commands) -> None:
     "w is the one of 0, .01, ... .99 with the highest MRR on validation; the test matrices are not read for it. Writes "
     "FUSED.npy, and FUSED.json with w and the MRR of every w.",
   )  # fmt: skip
-  scores = "[queries, candidates], float32 .npy; give it twice"
-  validation = "the same two of the validation set; give it twice, in the same order"
+  scores = "[queries, candidates], float32 .npy: two of them"
+  validation = "the same two of the validation set, in the same order"
   targets = "the right candidate of each query of validation: an index a line, or .npy; default: the diagonal"
-  base.text(command, "--scores", "FILE.npy", scores, [], action="append", short="-s", required=True)
-  base.text(command, "--validation_scores", "FILE.npy", validation, [], action="append", required=True)
+  base.text(command, "--scores", "FILE.npy", scores, short="-s", required=True, **base.SEVERAL)
+  base.text(command, "--validation_scores", "FILE.npy", validation, required=True, **base.SEVERAL)
   base.text(command, "--validation_targets", "FILE", targets)
   fused = "the matrix to write"
   base.text(command, "--out", "FUSED.npy", fused, short="-o", endings=(".npy",), required=True)
@@ -143,7 +143,7 @@ def _fuse(arguments) -> None:
   named = {"--scores": arguments.scores, "--validation_scores": arguments.validation_scores}
   for option, paths in named.items():
     if len(paths) != 2:
-      raise UsageError(f"{option}: given {len(paths)} times; two matrices are fused: give it twice")
+      raise UsageError(f"{option} names {len(paths)} files; two matrices are fused: give two")
   read = {**named, "--validation_targets": arguments.validation_targets}
   outputs.keep_apart({"--out": [arguments.out, fusion.json_of(arguments.out)]}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):

@@ -108,21 +108,19 @@ def _add_correlation(actions) -> None:
     "Figures 4 and 7: classes, and top-1, against counts of languages, such as pictures in training data. Writes "
     "points.csv, correlation.csv and correlation.md, with --counts also classes_points.csv and classes_correlation.*.",
   )  # fmt: skip
-  folder = "a folder of `score {}`; repeat it for each model"
-  base.text(command, "--zero_shot", "DIR", folder.format("zero-shot"), [], action="append")
-  base.text(
-    command, "--retrieval", "DIR", folder.format("retrieval") + ", in the same order", [], action="append"
-  )
+  folder = "folders of `score {}`, one for each model"
+  base.text(command, "--zero_shot", "DIR", folder.format("zero-shot"), **base.SEVERAL)
+  base.text(command, "--retrieval", "DIR", folder.format("retrieval") + ", in the same order", **base.SEVERAL)
   paper = "add the printed points of the paper's models: xm3600, xflickrco or xtd"
   counts = "instead of --retrieval: CSV of language,count"
   base.text(command, "--paper", "NAME", paper, choices=("xm3600", "xflickrco", "xtd"))
   base.text(command, "--counts", "FILE", counts)
-  base.text(
-    command, "--baseline", "NAME", "with --counts: add a model of the paper; repeat it", [], action="append"
-  )
+  base.text(command, "--baseline", "NAME", "with --counts: add models of the paper", **base.SEVERAL)
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
   base.add_raw(command)
-  base.number(command, "--bootstrap", "resamples of the points for 95%% intervals", 0, most=100_000)
+  base.number(
+    command, "--bootstrap", "resamples of the points for 95%% intervals; 0: none", 1000, most=100_000
+  )
   base.number(command, "--seed", "of the resamples", 0)
 
 
@@ -253,7 +251,7 @@ def _correlation(arguments) -> None:
     for prefix, points in series.items():
       coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
       points.write(arguments.out, coefficients, prefix)
-      tables.append(points.grid(coefficients).text())
+      tables.append("".join([points.grid(coefficients).text(), *(f"\n{note}\n" for note in points.notes())]))
   print("\n".join(tables), end="")
 
 

@@ -95,7 +95,9 @@ def _serve(arguments) -> None:
 
   def load() -> ServedCaptioner:
     from xmcap.evaluation.captioning import load_captioner
+    from xmcap.training import compilation_cache
 
+    base.say(compilation_cache.described())
     read = arguments.model_dir, arguments.step, arguments.weights
     captioner = load_captioner(*read, batch_size=batching.pictures)
     captioner.widen((*model.offered, *model.untrained))

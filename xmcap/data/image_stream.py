@@ -138,6 +138,14 @@ class ImageStream:
     return self.maker.skipped
 
   @property
+  def faster(self) -> list[str]:
+    """What a user can do if the devices wait for this stream."""
+    storage = (
+      "store smaller pictures" if self.inputs.name == Pixels.name else "keep what it reads on a local disk"
+    )
+    return ["give the host more cores (the stream's `workers`)", storage]
+
+  @property
   def lanes(self) -> int:
     """The parts of batches that each worker makes at a time."""
     return _LANES if self.source.is_remote else 1

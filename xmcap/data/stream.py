@@ -234,6 +234,11 @@ class CaptionStream(ImageStream):
     stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
 
+  @property
+  def faster(self) -> list[str]:
+    several = ["use more captions per picture (captions_per_image)"] if self.inputs.name else []
+    return [*super().faster, *several]
+
   def mix_of_lengths(self, steps: int) -> dict[int, float]:
     """Returns T -> share among about the first `steps` batches."""
     return self._length_batches.mix(steps)

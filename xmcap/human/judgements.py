@@ -22,6 +22,7 @@ from xmcap.reading import layouts, rows
 from xmcap.reading.inputs import Input
 from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring import vectors as vectors_lib
+from xmcap.scoring.statistics.correlation import LEAST, too_few
 from xmcap.terminal import shown
 
 _COLUMNS = (
@@ -44,7 +45,7 @@ class Judgements:
 
 @dataclasses.dataclass(frozen=True)
 class MetricTau:
-  """A metric's Kendall correlation with the judgements, in [-1, 1]; None if it, or the rating, is constant."""
+  """A metric's Kendall correlation with the judgements, in [-1, 1]; None if one is constant, or they are too few."""
 
   metric: str
   signature: str
@@ -210,7 +211,9 @@ def correlate(
   for name in names:
     metric = metrics.CAPTION_METRICS[name]
     scores = metric.image_scores(metric.statistics(corpus))
-    taus = [float(stats.kendalltau(scores, judged.ratings, variant=variant)[0]) for variant in "bc"]  # pyright: ignore[reportArgumentType]
+    taus = [math.nan, math.nan]
+    if len(counts) >= LEAST:
+      taus = [float(stats.kendalltau(scores, judged.ratings, variant=variant)[0]) for variant in "bc"]  # pyright: ignore[reportArgumentType]
     signature = signed(
       name, tokenizer, splitter, language, embeddings, "judgements", f"judgements:{len(counts)}"
     )
@@ -219,5 +222,5 @@ def correlate(
     judgements=len(counts),
     images=len(set(judged.keys)),
     correlations=correlations,
-    notes=[result.signature for result in correlations],
+    notes=[*too_few(len(counts), "judgements"), *(result.signature for result in correlations)],
   )

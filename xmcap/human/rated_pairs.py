@@ -180,7 +180,8 @@ def correlate(
     )
   if undefined := [" ".join(place) for *place, cell in correlation.flat(cells) if cell.value is None]:
     notes.append(
-      f"no coefficient (-) for {len(undefined)} cells with a constant series or a single comparison: "
+      f"no coefficient (-) for {len(undefined)} cells with a constant series or fewer than {correlation.LEAST} "
+      "comparisons: "
       f"{wording.first_few(undefined)}"
     )
   notes += correlation.undefined_note([cells])
@@ -192,8 +193,7 @@ def correlate(
 def _correlations(
   pairs: Sequence[RatedPair], delta: str, resamples: int, seed: int, directions: Directions
 ) -> dict[str, correlation.Correlation]:
-  if len(pairs) < 2:
-    # The two directions of a single pair would always give 1 or -1.
+  if len(pairs) < correlation.LEAST:  # whose two directions are no further points
     return dict.fromkeys(correlation.OF_SIGNS, correlation.Correlation(None))
   differences = np.asarray([pair.deltas[delta] for pair in pairs])
   preferences = np.asarray([pair.delta_sxs for pair in pairs])

@@ -226,5 +226,7 @@ def _notes(
       notes.append(f"more than {MOST_IN_PAIRS} annotators: there is no kappa for each pair of them")
     elif not has_agreement:
       notes.append("no two annotators rated the same caption: there is no agreement to measure")
+  if metrics:
+    notes += correlation.too_few(min(metrics[0].captions.values()), "rated captions")
   notes += correlation.undefined_note(metric.correlations for metric in metrics)
   return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

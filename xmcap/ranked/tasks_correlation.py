@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap import grid, languages, spreadsheet
+from xmcap import grid, languages, spreadsheet, wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.papers import babel_imagenet_languages
@@ -51,7 +51,12 @@ class Points:
     table = self.grid(cells)
     rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in cells.items()]
     csv = spreadsheet.table(["coefficient", "value", "low", "high", "points"], rows)
-    files.write_forms(out, f"{prefix}correlation", csv=csv, md=table.markdown())
+    markdown = "\n".join([table.markdown(), *(f"{note}\n" for note in self.notes())])
+    files.write_forms(out, f"{prefix}correlation", csv=csv, md=markdown)
+
+  def notes(self) -> list[str]:
+    """Returns a note if there are too few points."""
+    return correlation.too_few(len(self.rows))
 
   def grid(self, cells: dict[str, correlation.Correlation]) -> grid.Grid:
     """Returns the coefficients as a table."""
@@ -79,9 +84,8 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
       f"--zero_shot names {len(zero_shot)} folders and --retrieval {len(retrieval)}; give one of each for each model"
     )
   rows: list[tuple[str, str, float, float]] = []
-  for folders in zip(zero_shot, retrieval, strict=True):
+  for name, *folders in zip(_models(zero_shot), zero_shot, retrieval, strict=True):
     accuracy, recall = (_scores(folder, kind) for folder, kind in zip(folders, _METRICS, strict=True))
-    name = pathlib.Path(folders[0]).resolve().name
     rows += [
       (name, language, accuracy[language], recall[language]) for language in recall if language in accuracy
     ]
@@ -119,8 +123,8 @@ def of_counts(
     UsageError: a folder has no such scores, there is no such model, or fewer than two points are left.
   """
   accuracies, classes = {}, {}
-  for folder in zero_shot:
-    accuracies[pathlib.Path(folder).resolve().name] = _scores(folder, "zero_shot")
+  for name, folder in zip(_models(zero_shot), zero_shot, strict=True):
+    accuracies[name] = _scores(folder, "zero_shot")
     classes |= _scores(folder, "zero_shot", "classes")
   printed = babel_baselines.zero_shot()
   for model in models:
@@ -170,6 +174,14 @@ def read_counts(path: str | os.PathLike) -> dict[str, float]:
         raise UsageError(f"{where}: '{shown(text)}' is no count above 0")
       counts[language] = float(text)
   return counts
+
+
+def _models(folders: Sequence[str]) -> list[str]:
+  """Returns a name for the model of each folder; UsageError if a folder is given twice."""
+  names = wording.names_of_paths([str(pathlib.Path(folder).resolve()) for folder in folders])
+  if twice := wording.repeated(names):
+    raise UsageError(f"--zero_shot: '{shown(twice[0])}' is given twice; give a folder for each model")
+  return names
 
 
 def _scores(folder: str, kind: str, column: str = "") -> dict[str, float]:

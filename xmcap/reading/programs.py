@@ -171,6 +171,9 @@ PROGRAMS = (
   Program("LLaMA-Factory's predictions", {"predict", "label"}, "", "predict", "label"),
   # Each of the five rows of an image has its own `caption_str` and all five `reference_strs`.
   Program("TextCaps", {"image_id", "reference_strs"}, "image_id", "", "reference_strs", repeats=True),
+  # What people said of a system's captions, or wrote: it stands beside the caption, which is not scored by mistake.
+  Program("ratings of captions by people", {"rater", "language"}, "image/key"),
+  Program("what annotators saved", {"annotator", "events"}, "image/key"),
   # ActivityNet, YouCook2: the sentence of a segment is no caption of the whole.
   Program("sentences of segments with timestamps", {"timestamps", "sentences"}, "id"),
   Program("VATEX", {"videoID", "enCap"}, "videoID", references=(("enCap", "en"), ("chCap", "zh"))),

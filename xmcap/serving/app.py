@@ -24,7 +24,7 @@ from xmcap import wording
 from xmcap.pages.report import elements
 from xmcap.progress import Say
 from xmcap.reading import image_formats
-from xmcap.serving import chat, metrics, openapi
+from xmcap.serving import chat, metrics, openapi, openapi_page
 from xmcap.serving import limits as limits_lib
 from xmcap.serving.batching import Batcher, Batching
 from xmcap.serving.limits import Limits, Refused
@@ -137,8 +137,7 @@ class _Captions:
     service, limits = self._service, self._service.limits
     asked = self._asked(request)
     body = await service.uploads.read(request, limits, limits.upload_bytes, leave)
-    if not body:
-      raise Refused(400, "no picture: send the bytes of its file as the body of the request")
+    limits_lib.check_picture(body)
     image = await service.decoders.decode(body, service.model.image_size)
     del body
     captions = service.batcher.captions(
@@ -282,7 +281,7 @@ def make(
   )
   style = elements.resources("shared.css", "base.css") + style
   script = elements.resource("shared.js") + script
-  description = json.dumps(openapi.document(model, limits))
+  document = openapi.document(model, limits)
 
   def fixed(text: str, media_type: str):
     return lambda request: Response(text, media_type=media_type)
@@ -305,7 +304,8 @@ def make(
     Route("/", fixed(page, "text/html")),
     Route("/page.css", fixed(style, "text/css")),
     Route("/page.js", fixed(script, "text/javascript")),
-    Route("/openapi.json", fixed(description, "application/json")),
+    Route("/openapi.json", fixed(json.dumps(document), "application/json")),
+    Route("/docs", fixed(openapi_page.page(document), "text/html")),
     Route("/v1/model", about),
     Route("/v1/captions", _Captions(service), methods=["POST"]),
     Route("/v1/chat/completions", _Chat(service), methods=["POST"]),
@@ -322,7 +322,7 @@ def make(
 
 def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
-  line = f"{error.detail}: /openapi.json lists the endpoints"
+  line = f"{error.detail}: /docs lists the endpoints"
   return JSONResponse(_body(Refused(error.status_code, line), request), error.status_code, error.headers)
 
 

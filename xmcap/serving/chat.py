@@ -105,7 +105,9 @@ def read(body: bytes, model: ServedModel, upload_bytes: int) -> tuple[Asked, byt
     path = re.search(r"\$\.(\w+)", str(error))
     raise Refused(400, f"the request is no chat completion: {error}", path[1] if path else None) from None
   except (msgspec.DecodeError, ValueError, RecursionError):
-    raise Refused(400, "the body is not JSON: send a chat completion's request") from None
+    name = limits.envelope(body)
+    instead = "" if name in ("", "JSON") else f"{name} and "
+    raise Refused(400, f"the body is {instead}not JSON: send a chat completion's request") from None
   _check_fields(fields)
   if request.model:
     check_name(request.model, model)

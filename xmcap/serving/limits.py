@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -133,6 +134,32 @@ async def _discard(request: Request, leave: Callable[[], None]) -> None:
     async with asyncio.timeout(_LINGER):
       async for _ in request.stream():
         pass
+
+
+_ENVELOPES = {
+  rb"--[^\r\n]{1,80}\r?\ncontent-": "a form's upload (multipart/form-data)",
+  rb"[\w-]{1,40}=[\x21-\x7e]": "a form's fields (application/x-www-form-urlencoded)",
+  rb"[{\[]": "JSON",
+  rb"data:\w*/": "a data URL",
+  rb"https?://": "the address of a picture",
+  rb"(/9j/|iVBORw0KGgo|R0lGOD|UklGR)[a-z0-9+/]": "a picture in base64",
+}
+"""How a body begins that is no picture's file, in any case, and what it is."""
+
+
+def envelope(body: bytes) -> str:
+  """Returns in what a client wrapped a picture's file, in words; "" for any other body."""
+  head = body[:200].lstrip()
+  return next((name for begins, name in _ENVELOPES.items() if re.match(begins, head, re.IGNORECASE)), "")
+
+
+def check_picture(body: bytes) -> None:
+  """Raises Refused for a body that is empty, or no picture's file but one in an envelope."""
+  how = "send the bytes of the picture's file as the body, as curl --data-binary @photo.jpg does"
+  if not body:
+    raise Refused(400, f"no picture: {how}")
+  if name := envelope(body):
+    raise Refused(415, f"the body is {name}: {how}; /v1/chat/completions takes JSON with a data URL")
 
 
 def too_large(most: int) -> Refused:

@@ -17,6 +17,7 @@ _REFUSALS = {
   403: "the request comes from a page of another origin",
   408: "the body arrived too slowly",
   413: "the body is too large",
+  415: "the body is a form, JSON or base64, and not the picture's file itself",
   422: "the body cannot be decoded as a picture, or has too many pixels",
   429: "too many requests are in progress; Retry-After says when to try again",
   500: "captioning failed",

@@ -99,6 +99,13 @@ class CompilationCache:
     return os.path.join(model_dir, FOLDER) if is_pod and not getattr(jax.config, _DIRECTORY) else ""
 
 
+def described() -> str:
+  """Says where this process, which opened no `CompilationCache`, keeps its programs."""
+  if folder := getattr(jax.config, _DIRECTORY):
+    return f"compiled programs are kept in {folder}"
+  return "compiled programs are not kept: JAX_COMPILATION_CACHE_DIR=FOLDER keeps them for the next start"
+
+
 _restored = contextlib.ExitStack()
 
 

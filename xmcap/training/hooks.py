@@ -137,18 +137,33 @@ class Starving(Hook):
     demand = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
     if self._reads and not self._compared:
       self._compared = True
-      enough = "enough" if self._reads >= MARGIN * demand else f"too few: {MARGIN:g} times as many are safe"
-      run.say(f"the devices take {demand:,.0f} pictures a second of the {self._reads:,.0f}: {enough}")
+      run.say(self._compare(demand))
       if self._is_remote(run):
         run.say(self._of_bucket(run, demand * jax.process_count()))
     if waiting < self.limit:
       return
     self.warned = True
     reads = f", and this host read {self._reads:,.0f} at the start" if self._reads else ""
+    ways = ", or ".join(getattr(run.feed.stream, "faster", []))
+    advice = f": {ways}" if ways else ""
     logging.warning(
       f"step {run.step}: the device waits for data {waiting:.0%} of the time; it could train on"
-      f" {demand:,.0f} pictures a second{reads}: give the host more cores (the stream's `workers`), store smaller"
-      " pictures, or use more captions per picture (captions_per_image)"
+      f" {demand:,.0f} {self._noun(run)} a second{reads}{advice}"
+    )
+
+  def _noun(self, run: Run) -> str:
+    """What a row of a batch is; a stream without workers reads texts alone."""
+    return "pictures" if hasattr(run.feed.stream, "workers") else "examples"
+
+  def _compare(self, demand: float) -> str:
+    """Whether this host reads enough for devices that could take so many pictures a second."""
+    if self._reads >= MARGIN * demand:
+      return (
+        f"the devices take {demand:,.0f} pictures a second, and this host reads {self._reads:,.0f}: enough"
+      )
+    return (
+      f"this host reads {self._reads:,.0f} pictures a second, and the devices could take {demand:,.0f}: to be safe it"
+      f" should read {MARGIN:g} times that, {MARGIN * demand:,.0f}"
     )
 
   def _of_bucket(self, run: Run, images: float) -> str:

@@ -79,7 +79,7 @@ def test_jieba_does_not_load_its_cache(monkeypatch):
   ("pictures", "message"),
   [
     ([picture(0, "狗:n", split="test")], "no picture is in the split train: give the labels by --labels"),
-    ([picture(0, "狗:n")], "no picture has a label: no tag or word in 'zh' from source 'human' is on 20"),
+    ([picture(0, "狗:n")], "'zh' of 1 picture, no tag or word is on 20"),
   ],
 )
 def test_tag_labels_without_candidates_are_refused(pictures, message):
@@ -141,11 +141,43 @@ def test_data_stats_of_coco_cn(texts):
   [
     (["--source=guess"], "--source=guess: choose one of human, mt, translated, tags"),
     (["--language=xx-nowhere"], "--language=xx-nowhere: not a language code"),
-    (["--language=en"], "no picture has a label: no tag or word in 'en'"),
+    (
+      ["--language=en"],
+      "no picture has a label: 0 sentences of source human and 0 tags in 'en'; nor are there any",
+    ),
+    (
+      ["--source=mt", "--tags=tags.jsonl"],
+      "--tags: with --source=mt no tags count; leave one of the two out",
+    ),
+    (["--source=translated", "--map=map.tsv"], "--map: with --source=translated no tags count"),
+    (["--labels=labels.txt", "--most=5"], "--most is for labels by the rule"),
   ],
 )
 def test_data_tags_usage_errors_are_one_line(texts, tmp_path, options, message):
   xmcap("data", "tags", texts, f"--out={tmp_path}/labels", *options).refused(message)
+
+
+@pytest.mark.parametrize(
+  ("source", "read"),  # the sentences of all splits that `data stats` counts below
+  [
+    ("human", "44 sentences of source human and 97 tags"),
+    ("mt", "78 sentences of source mt"),
+    ("tags", "97 tags"),
+  ],
+)
+def test_data_tags_counts_what_it_reads(texts, tmp_path, source, read):
+  said = xmcap(
+    "data", "tags", texts, f"--out={tmp_path}/labels", f"--source={source}", "--least=1"
+  ).succeeded()
+  assert said.out.splitlines()[0] == f"{read} in 'zh' of 39 pictures"
+
+
+def test_data_tags_says_which_sources_there_are():
+  sentences = [Sentence("zh", "mt", "狗"), Sentence("en", "human", "a dog")]
+  with pytest.raises(
+    UsageError, match="0 sentences of source human and 0 tags in 'zh'; there are others by source: mt 1"
+  ):
+    tag_labels.make([Annotated("a", "train", {}, sentences)], "zh")
 
 
 def test_data_tags_maps_english_tags_of_a_file(texts, tmp_path):

@@ -91,7 +91,8 @@ def test_run_history_best_is_least_for_losses(tmp_path):
 
 def test_evaluations_exclude_metrics_by_language():
   names = ["train/loss", "eval/validation/loss", "eval/cider_d", "eval/cider_d/th", "eval/cider_d/mean"]
-  assert history.evaluations(names) == ["validation/loss", "cider_d"]
+  names += ["eval/a/mrr", "eval/a/t2i_r1", "eval/a/t2i_r1/af", "eval/a/t2i_r1/be-tarask", "eval/a/t2i_r1/xx"]
+  assert history.evaluations(names) == ["validation/loss", "cider_d", "a/mrr", "a/t2i_r1"]
 
 
 def test_read_runs_of_a_folder_has_distinct_names(tmp_path):

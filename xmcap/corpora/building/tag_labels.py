@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import regex
 
-from xmcap import extras
+from xmcap import extras, wording
 from xmcap.corpora.building import annotations
 from xmcap.corpora.building.annotations import Annotated, Sentence
 from xmcap.data import features, records
@@ -40,6 +40,9 @@ _MOST_TAGS, _LEAST_LABELS = 20, 2  # of a picture of Flickr that is no noise
 TAGS = "tags"
 """In the place of a source of sentences: the tags alone."""
 
+_WITH_TAGS = ("human", TAGS)
+"""The sources with which tags count."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TagLabels:
@@ -48,10 +51,12 @@ class TagLabels:
   Attributes:
     counts: label -> training images that have it, most frequent first, equal ones by their characters.
     images: (key, split, labels in the order of `counts`) of each image, also of those without any.
+    read: how many sentences and tags the labels are of, in words.
   """
 
   counts: dict[str, int]
   images: list[tuple[str, str, list[str]]]
+  read: str
 
   def table(self) -> str:
     """Returns a text: training images per label, and for each split labels per image and images without one."""
@@ -64,7 +69,7 @@ class TagLabels:
       sizes = [len(labels) for _, of, labels in self.images if of == split]
       lines.append((split, f"{len(sizes):,}", f"{sum(sizes) / len(sizes):.2f}", f"{sizes.count(0):,}"))
     grid = Grid(("split", "pictures", "labels/picture", "without one"), tuple(lines))
-    return f"{first}\n\n{grid.text()}"
+    return f"{self.read}\n{first}\n\n{grid.text()}"
 
 
 def make(
@@ -86,9 +91,14 @@ def make(
     most: keep only so many, the most frequent; None: all.
 
   Raises:
-    UsageError: no image is in the split `train`, or none has a label.
+    UsageError: there is no such sentence or tag, no image is in the split `train`, or none has a label.
   """
-  candidates = [(image.key, image.split, _candidates(image, language, source)) for image in images]
+  candidates, counts_read = [], collections.Counter()
+  for image in images:
+    counts_read.update(sentence.source for sentence in image.sentences if sentence.language == language)
+    counts_read[TAGS] += len(image.tags.get(language, ()))
+    candidates.append((image.key, image.split, _candidates(image, language, source)))
+  read = _in_words(counts_read, language, source, len(candidates))
   train = [of_image for _, split, of_image in candidates if split == TRAIN]
   if not train and given is None:
     raise UsageError(f"no picture is in the split {TRAIN}: give the labels by --labels=FILE")
@@ -104,10 +114,25 @@ def make(
     for key, split, of_image in candidates
   ]
   if not any(labels for _, _, labels in labelled):
+    rare = f"on {least:,} training pictures" if given is None else "among the labels that were given"
+    raise UsageError(f"no picture has a label: of {read}, no tag or word is {rare}")
+  return TagLabels(chosen, labelled, read)
+
+
+def _in_words(counts: collections.Counter[str], language: str, source: str, images: int) -> str:
+  """Returns how many sentences and tags are read, in words; UsageError if there are none.
+
+  `counts` has the number of sentences of each source, and of tags as `TAGS`.
+  """
+  parts = [] if source == TAGS else [f"{wording.count(counts[source], 'sentence')} of source {source}"]
+  parts += [wording.count(counts[TAGS], "tag")] if source in _WITH_TAGS else []
+  if not (counts[source] or (source in _WITH_TAGS and counts[TAGS])):
+    others = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()) if count)
+    there = f"there are others by source: {others}" if others else "nor are there any others"
     raise UsageError(
-      f"no picture has a label: no tag or word in '{language}' from source '{source}' is on {least} training pictures"
+      f"no picture has a label: {' and '.join(parts)} in '{language}'; {there}; choose another --source or --language"
     )
-  return TagLabels(chosen, labelled)
+  return f"{' and '.join(parts)} in '{language}' of {wording.count(images, 'picture')}"
 
 
 def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
@@ -198,7 +223,7 @@ def write_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) 
 
 
 def _candidates(image: Annotated, language: str, source: str) -> set[str]:
-  candidates = set(image.tags.get(language, ())) if source in ("human", TAGS) else set()
+  candidates = set(image.tags.get(language, ())) if source in _WITH_TAGS else set()
   for sentence in image.sentences:
     if (sentence.language, sentence.source) == (language, source):
       candidates |= _WORDS_OF.get(language, _of_other)(sentence)

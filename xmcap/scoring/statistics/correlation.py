@@ -14,6 +14,9 @@ COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "k
 OF_SIGNS: dict[str, str] = {**COEFFICIENTS, "matthews": "Matthews"}
 """The same and Matthews's (phi) of the signs, for series of differences: whether both are above zero."""
 
+LEAST = 5
+"""Points of a coefficient. Of two it is always 1 or -1; of so few that rise together, resamples say no more."""
+
 _CHUNK = 1_000_000  # numbers resampled at a time, which keeps memory below 100 MB
 
 
@@ -21,8 +24,8 @@ _CHUNK = 1_000_000  # numbers resampled at a time, which keeps memory below 100 
 class Correlation:
   """A coefficient, and the ends of its 95% bootstrap interval.
 
-  The value is None if it is not defined: a series is constant or has fewer than two points. `undefined` is the number
-  of resamples without a coefficient, which the interval leaves out.
+  The value is None if it is not defined: a series is constant or has fewer than `LEAST` points. `undefined` is the
+  number of resamples without a coefficient, which the interval leaves out.
   """
 
   value: float | None
@@ -75,7 +78,7 @@ def correlate(
   seed: int = 0,
   names: Collection[str] = COEFFICIENTS,
 ) -> dict[str, Correlation]:
-  """Returns name -> coefficient of two series.
+  """Returns name -> coefficient of two series; without a value if they are too short.
 
   Args:
     x, y: float64 [points].
@@ -85,6 +88,8 @@ def correlate(
     seed: equal seeds draw the same units for any x and y.
     names: of `OF_SIGNS`.
   """
+  if len(x) < LEAST:
+    return dict.fromkeys(names, Correlation(None))
   units = np.arange(len(x))[:, None] if units is None else units
   rng = np.random.default_rng(seed)
   drawn: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in names}
@@ -109,6 +114,11 @@ def flat(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
     for name, by_series in by_name.items():
       for series, cell in by_series.items():
         yield group, name, series, cell
+
+
+def too_few(points: int, noun: str = "points") -> list[str]:
+  """Returns a note that there is no coefficient, if there are fewer than `LEAST` points."""
+  return [] if points >= LEAST else [f"no coefficient (-) of {points:,} {noun}: it takes {LEAST} or more"]
 
 
 def undefined_note(tables: Iterable[Cells]) -> list[str]:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from xmcap import languages
+from xmcap import wording
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files.bucket_paths import epath
 from xmcap.training.reporting import metrics_file
-from xmcap.training.reporting.metrics_file import FILE
+from xmcap.training.reporting.metrics_file import EVAL, FILE
 
 # Seconds without a line (or five times its longest gap) after which a run that has not ended counts as silent.
 _QUIET = 600.0
@@ -74,14 +74,12 @@ def names_of(runs: Sequence[RunHistory]) -> list[str]:
 
 
 def evaluations(names: Sequence[str]) -> list[str]:
-  """Returns the metrics of evaluations among names, without `eval/` and without those of one language."""
-  metrics = []
-  for name in names:
-    metric = name.removeprefix("eval/")
-    of, _, last = metric.rpartition("/")
-    if metric != name and not (of and (last in languages.LANGUAGES or last == "mean")):
-      metrics.append(metric)
-  return metrics
+  """Returns the metrics of evaluations among names, without `eval/` and without their values in one language.
+
+  Those are below the metric, as `eval/t2i_r1/af` below `eval/t2i_r1`.
+  """
+  metrics = dict.fromkeys(name.removeprefix(EVAL) for name in names if name.startswith(EVAL))
+  return [metric for metric in metrics if metric.rpartition("/")[0] not in metrics]
 
 
 def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[RunHistory], list[str]]:
@@ -103,18 +101,8 @@ def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[Ru
     raise UsageError("; ".join(left_out))
   unique = list(dict.fromkeys(os.fspath(path).rstrip("/") for path in gathered))
   now = time.time() if now is None else now
-  names = _short_names(unique)
+  names = wording.names_of_paths(unique)
   return [_read(name, folder, now) for name, folder in zip(names, unique, strict=True)], left_out
-
-
-def _short_names(folders: Sequence[str]) -> list[str]:
-  """Returns the shortest trailing parts of paths that tell all of them apart."""
-  parts = [folder.replace("://", "/").split("/") for folder in folders]
-  for count in range(1, max(map(len, parts)) + 1):
-    names = ["/".join(part[-count:]) for part in parts]
-    if len(set(names)) == len(names):
-      break
-  return names
 
 
 def _read(name: str, folder: str, now: float) -> RunHistory:
