@@ -13,7 +13,7 @@ import time
 import captions
 import report
 
-from xmcap.evaluation import caption_scores
+from xmcap.evaluation import table_rows
 from xmcap.reading.predictions import read_predictions
 from xmcap.reading.references import read_references
 from xmcap.scoring.options import ScoringOptions
@@ -28,7 +28,7 @@ def main() -> None:
   options = parser.parse_args()
   references, predictions = captions.release(options.images)
   call = Deferred(
-    caption_scores.score,
+    table_rows.of_captions,
     (read_references(references), read_predictions(str(predictions)), ScoringOptions(), ""),
   )
   times: dict[str, list[float]] = {"loop": [], "beside": [], "scores": []}

@@ -1,11 +1,12 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables captions_per_image remat decode node] [--policies dots full no]
-  [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
+usage: python benchmarks/plan.py [--tables captions_per_image parts remat ablations decode node]
+  [--policies dots full no] [--keep=FOLDER]     (default: all; each takes minutes; plans in FOLDER are not made again)
 `node` needs the extra cuda.
 """
 
 import argparse
+import collections
 import functools
 import itertools
 import json
@@ -97,6 +98,42 @@ def captions_per_image() -> None:
   )  # fmt: skip
 
 
+def parts() -> None:
+  """The step of BB by parts."""
+  plan = kept("parts", _parts)
+  total = sum(plan["cycles"].values())
+  rows = [
+    (name, f"{cycles / 1e6:.2f}", f"{cycles / total:.1%}")
+    for name, cycles in sorted(plan["cycles"].items(), key=lambda part: -part[1])
+  ]
+  report.write(
+    "plan_parts",
+    "BB's training step on 64 v4 chips, by parts",
+    [*rows, ("all", f"{total / 1e6:.2f}", "100.0%")],
+    columns=("forward and backward", "million cycles", "share"),
+    notes=[
+      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by."
+    ],
+  )
+
+
+def _parts() -> Any:
+  """`cycles` by part of a step, forward and backward together."""
+  from xmcap.planning import topologies
+
+  topologies.prepare_host()  # before jax is imported
+  from gpu.parts import part
+
+  from xmcap.planning import hlo, run, step
+
+  slice_ = _configured("bb", "CaptionStream.target_lengths=()")
+  _, lowered = step.lower(run.of_gin(slice_), slice_.devices())
+  cycles: collections.Counter[str] = collections.Counter()
+  for operation, count in hlo.Module(lowered.compile().as_text()).cycles_by_operation().items():
+    cycles[part(operation).removeprefix("forward ").removeprefix("backward ")] += count
+  return {"cycles": cycles}
+
+
 def remat() -> None:
   """Bg and Lg with each policy of the ViT, with layers scanned; of one that does not fit, the memory alone."""
   rows = []
@@ -125,18 +162,86 @@ def _scanned(model: str, policy: str) -> dict[str, Any]:
   from xmcap.planning import topologies
 
   topologies.prepare_host()  # before jax is imported
-  import gin
-
-  from xmcap import configuration
   from xmcap.planning import run, step
 
-  gin.clear_config()
-  configuration.parse([f"models/{model}.gin", "runs/train_coco35l.gin"], ["TARGET_LENGTH=32"])
-  slice_ = topologies.parse("v4-128")
+  slice_ = _configured(model)
   try:
     return step.plan_step(run.of_gin(slice_, scan=True, image_remat=policy), slice_)
   except step.DoesNotFit as error:
     return {"memory": {"total": error.needed, "allowed": error.allowed}}
+
+
+def _configured(model: str, *bindings: str) -> Any:
+  """Binds the model's run in gin; returns the slice to plan for."""
+  import gin
+
+  from xmcap import configuration
+  from xmcap.planning import topologies
+
+  gin.clear_config()
+  configuration.parse([f"models/{model}.gin", "runs/train_coco35l.gin"], ["TARGET_LENGTH=32", *bindings])
+  return topologies.parse("v4-128")
+
+
+def ablations() -> None:
+  """The loss of BB with the product of the logits and its gradients, compiled alone, in both its forms."""
+  rows = []
+  for one_pass in (False, True):
+    plan = kept(f"loss_{one_pass}", functools.partial(_loss, one_pass))
+    rows.append((
+      f"CaptionObjective.one_pass = {one_pass}", f"{plan['cycles'] / 1e6:.2f}", f"{plan['accessed'] / 1e9:.2f}",
+      f"{plan['working'] / 1e9:.2f}",
+    ))  # fmt: skip
+  report.write(
+    "plan_ablations",
+    "The loss of BB on 64 v4 chips, by its form",
+    rows,
+    columns=("per chip", "million cycles", "GB accessed", "GB working"),
+    notes=[
+      "2,048 targets of 32 tokens, from the input of the logits to its gradient and that of their kernel. Nothing was"
+      " run on a TPU."
+    ],
+  )
+
+
+def _loss(one_pass: bool) -> dict[str, float]:
+  """Of the loss by itself, of a chip: `cycles`, and bytes `accessed` and `working`."""
+  from xmcap.planning import topologies
+
+  topologies.prepare_host()  # before jax is imported
+  import jax
+  from jax.sharding import NamedSharding, PartitionSpec
+
+  from xmcap.models import layers
+  from xmcap.planning import hlo, run
+  from xmcap.training import sharding
+
+  slice_ = _configured("bb", "CaptionStream.target_lengths=()", f"CaptionObjective.one_pass={one_pass}")
+  planned = run.of_gin(slice_)
+  t5, partitioning = planned.objective.module.t5, planned.partitioning
+  mesh, rules = partitioning.mesh(slice_.devices()), partitioning.logical_rules()
+  shape = (t5.emb_dim, t5.vocab_size)
+  axes = layers.mesh_axes(shape, ("head_embed", "head_vocab"), rules, mesh.shape)
+  of_kernel, of_batch = NamedSharding(mesh, PartitionSpec(*axes)), sharding.batch_sharding(mesh)
+  tokens = [planned.shapes[name] for name in ("target_tokens", "target_weights")]
+  arrays = [(shape, "float32"), ((*tokens[0][0], t5.emb_dim), "bfloat16"), *tokens]
+
+  def loss(kernel: jax.Array, *tokens: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+    return planned.objective.sums({"decoder": {"logits_dense": {"kernel": kernel}}}, *tokens)
+
+  with sharding.use(mesh, rules):
+    step = jax.jit(
+      jax.value_and_grad(loss, (0, 1), has_aux=True), out_shardings=(None, (of_kernel, of_batch))
+    )
+    compiled = step.lower(*(
+      jax.ShapeDtypeStruct(*array, sharding=place)
+      for array, place in zip(arrays, (of_kernel, *[of_batch] * 3), strict=True)
+    )).compile()  # fmt: skip
+  return {
+    "cycles": hlo.Module(compiled.as_text()).cycles(),
+    "accessed": compiled.cost_analysis()["bytes accessed"],
+    "working": compiled.memory_analysis().temp_size_in_bytes,
+  }
 
 
 def decode() -> None:
@@ -202,7 +307,14 @@ def _ms(seconds: float) -> str:
   return f"{seconds * 1e3:.1f}"
 
 
-_TABLES = {"captions_per_image": captions_per_image, "remat": remat, "decode": decode, "node": node}
+_TABLES = {
+  "captions_per_image": captions_per_image,
+  "parts": parts,
+  "remat": remat,
+  "ablations": ablations,
+  "decode": decode,
+  "node": node,
+}
 
 
 if __name__ == "__main__":

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer, converted, write_dual
+from tests.make import files
 from tests.make.command import xmcap
 from tests.make.images import encode
 from tests.make.tiny_corpus import write_corpus
+from tests.ranked.tables import table
 from xmcap.data import images, records
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
@@ -65,11 +67,21 @@ def corpus(tmp_path, tiny_dir):
   return tmp_path / "corpus"
 
 
-def evaluate(tower, corpus):
+def evaluate(tower, corpus, *more):
   return xmcap(
     "eval", f"--model_dir={tower}", f"--gin_file={corpus.parent / 'mine.gin'}", f"--gin.DATA_DIR={corpus}",
-    f"--gin.LABELS={corpus.parent / 'labels.json'}",
+    f"--gin.LABELS={corpus.parent / 'labels.json'}", *more,
   )  # fmt: skip
+
+
+def embed_pictures(tower, folder, of_records, texts):
+  """Embeds the pictures of records and texts by `xmcap embed`; returns the folder of embeddings."""
+  folder.mkdir()
+  for record in of_records:
+    (folder / f"{record.key}.png").write_bytes(record.image)
+  out = folder.with_suffix(".embedded")
+  xmcap("embed", f"--model_dir={tower}", f"--images={folder}", texts, f"--out={out}").succeeded()
+  return out
 
 
 def test_eval_of_a_converted_tower_equals_scores_of_embeddings(tower, corpus):
@@ -101,8 +113,37 @@ def test_eval_of_a_converted_tower_equals_scores_of_embeddings(tower, corpus):
     pictures[tagged], targets, read, {code: lambda found=found: found for code, found in of_labels.items()},
     fixed_classes=0,
   )  # fmt: skip
-  mean = np.mean([row["top1"] for row in result.table.rows.values()])
-  assert float(printed["top1"]) == pytest.approx(mean, abs=6e-5)
+  assert float(printed["top1"]) == pytest.approx(result.table.mean["top1"], abs=6e-5)
+
+
+def test_eval_and_scored_embeddings_have_one_signature(tower, corpus, tmp_path):
+  """By `xmcap eval`, and by `xmcap embed` and `xmcap score`: what was evaluated is signed, and compared."""
+  out = {f"{name}Evaluator.out_dir": tmp_path / f"eval/{name}" for name in ("Retrieval", "ZeroShot")}
+  evaluate(tower, corpus, *(f"--gin.{name}={path}" for name, path in out.items())).succeeded()
+
+  held = list(records.RecordSource(str(corpus), "train"))
+  captioned, tagged = held[::2], [record for record in held if record.tags]
+  rows = [{"image/key": record.key, "ar": {"caption": [record.captions[-1].text]}} for record in captioned]
+  captions = files.jsonl(tmp_path / "captions.jsonl", *rows)
+  embedded = embed_pictures(tower, tmp_path / "captioned", captioned, f"--captions={captions}")
+  texts = f"--captions={captions}", f"--texts={embedded}/captions"
+  xmcap(
+    "score", "retrieval", f"--pictures={embedded}/pictures.npy", *texts, f"--out={tmp_path}/retrieval"
+  ).succeeded()
+  labels = f"--labels={corpus.parent / 'labels.json'}"
+  embedded = embed_pictures(tower, tmp_path / "tagged", tagged, labels)
+  names = ["dog", "cat", "owl"]
+  targets = files.lines(tmp_path / "targets.txt", *(names.index(record.tags[0]) for record in tagged))
+  texts = f"--targets={targets}", labels, f"--texts={embedded}/labels", "--fixed_classes=0"
+  xmcap(
+    "score", "zero-shot", f"--pictures={embedded}/pictures.npy", *texts, f"--out={tmp_path}/zero_shot"
+  ).succeeded()
+
+  for evaluated, scored in (("Retrieval", "retrieval"), ("ZeroShot", "zero_shot")):
+    theirs, ours = table(tmp_path / "eval" / evaluated), table(tmp_path / scored)
+    assert ours["signature"] == theirs["signature"] and ours["notes"] == theirs["notes"]
+    folders = f"eval={tmp_path}/eval/{evaluated}", f"embed={tmp_path}/{scored}"
+    xmcap("compare", *folders, "--resamples=20").succeeded()
 
 
 def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus):

@@ -44,4 +44,4 @@ def save(page, folder, name="saved.jsonl"):
 def reload(page):
   browser.reload(page)
   # On a busy machine `reload` may come back before the page's script has run.
-  page.locator("#rated", has_text="rated").wait_for()
+  page.locator("#rated:not(:empty)").wait_for()

@@ -21,7 +21,7 @@ def _evaluate(annotations):
 
 
 def test_annotation_ratings_equal_the_levels_of_the_xm3600_procedure():
-  assert set(PROCEDURES["xm3600"].ratings) == set(annotation_ratings.RATINGS)
+  assert set(PROCEDURES["xm3600"].levels("en")) == set(annotation_ratings.RATINGS)
   assert all(not each.ratings or each.batch for each in PROCEDURES.values())
 
 

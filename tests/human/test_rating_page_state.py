@@ -32,7 +32,7 @@ def test_rating_page_checks_the_ratings_of_another_rater(rate, tmp_path):
   page.locator("#rater").fill("bo")
   page.locator("#start-form .primary").click()
   expect(page.locator("#message")).to_have_text(
-    "The answers are anna's: change what is wrong, then press Enter."
+    "The answers are by anna: change what is wrong, then press Next."
   )
   assert page.locator("#rated").inner_text() == "0 of 2 rated"
   assert page.locator(".choice.first[aria-pressed=true]").count() == 5 * many

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.human import rating_protocols
+from xmcap.human import page_texts, rating_protocols
 from xmcap.human.annotation_procedures import PROCEDURES
 from xmcap.human.quality import LEVELS
-from xmcap.human.rating_items import INSTRUCTIONS
 from xmcap.human.rating_protocols import PROTOCOLS
 
 _CRITERION = {"name": "tone", "heading": "Tone", "question": "Friendly?", "choices": [[1, "no"], [2, "yes"]]}
@@ -38,15 +37,18 @@ def test_sxs5_is_sxs_without_slightly():
   assert [value for value, _ in seven.choices] == [-3, -2, -1, 0, 1, 2, 3]
   assert five.choices == tuple(choice for choice in seven.choices if "slightly" not in choice[1])
   assert PROTOCOLS["sxs5"].task == PROTOCOLS["sxs"].task
-  for texts in INSTRUCTIONS.values():
-    meanings = texts["sxs"][2][0][2]
-    assert texts["sxs5"][2][0][2] == [*meanings[:2], meanings[3], *meanings[5:]]
+  for language in page_texts.LANGUAGES:
+    seven, five = (
+      rating_protocols.translated(PROTOCOLS[name], language).criteria[0].choices for name in ("sxs", "sxs5")
+    )
+    assert five == (*seven[:2], seven[3], *seven[5:])
 
 
 def test_levels_of_the_first_screen_are_those_of_the_quality_page():
   quality, procedure = PROTOCOLS["xm3600_quality"], PROCEDURES["xm3600"]
-  assert list(procedure.ratings.values()) == [text for _, text in quality.rules]
-  assert {f"BAD: {procedure.ratings['BAD']}", *quality.advice} <= set(procedure.guidelines)
+  levels = procedure.levels("en")
+  assert list(levels.values()) == list(quality.rules)
+  assert {": ".join(levels["BAD"]), *quality.advice} <= set(procedure.texts("en")[1])
 
 
 def test_rating_protocols_key_1_is_the_lowest_level():
@@ -56,7 +58,7 @@ def test_rating_protocols_key_1_is_the_lowest_level():
     for one in protocol.criteria
     if one.default is None
   }
-  of_pages["annotate", "xm3600"] = [LEVELS[name] for name in PROCEDURES["xm3600"].ratings]
+  of_pages["annotate", "xm3600"] = [LEVELS[name] for name in PROCEDURES["xm3600"].levels("en")]
   assert of_pages["annotate", "xm3600"] == of_pages["xm3600_quality", "quality"] == [1, 2, 3, 4, 0]
   levels = {
     page: [value for value in values if page[1] != "quality" or value] for page, values in of_pages.items()

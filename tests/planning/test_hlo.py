@@ -2,6 +2,7 @@
 
 import pytest
 
+from xmcap.errors import XmcapError
 from xmcap.planning import hlo
 
 
@@ -139,3 +140,21 @@ def test_hlo_unknown_replica_groups_are_refused():
     hlo.Module(
       "ENTRY %m (x: f32[8]) -> f32[2] {\n  %r = f32[2]{0} reduce-scatter(%x), groups=x\n}\n"
     ).exchanges()
+
+
+_KERNEL = """\
+ENTRY %main (x: bf16[8]) -> bf16[8] {
+  %f = bf16[8]{0} fusion(%x), kind=kLoop, metadata={op_name="jit(f)/mlp"}, backend_config={"estimated_cycles":"7"}
+  %k = bf16[8]{0} custom-call(%f), custom_call_target="tpu_custom_call", backend_config={"custom_call_config":{}}
+}
+"""
+
+
+def test_hlo_cycles_are_divided_by_operation():
+  module = hlo.Module(_KERNEL.replace("tpu_custom_call", "other"))
+  assert module.cycles_by_operation() == {"jit(f)/mlp": 7, "": 0} and module.cycles() == 7
+
+
+def test_hlo_kernel_without_estimate_is_refused_not_counted_as_0():
+  with pytest.raises(XmcapError, match="no cycles of the kernel k"):
+    hlo.Module(_KERNEL).cycles()

@@ -48,3 +48,11 @@ def test_read_prompts_of_the_paper(request):
   assert len(found) == 90 and {len(of_language) for of_language in found.values()} == {80}
   distinct = [len(set(of_language)) for of_language in found.values()]
   assert min(distinct) == 46 and max(distinct) == 79  # 80 where spaces around a prompt count
+
+
+def test_prompts_and_labels_name_languages_that_one_lacks():
+  assert prompts.unmatched(["de", "fr"], ["de", "th"]) == [
+    "no prompts in th, whose names are embedded alone",
+    "no labels in fr, whose prompts are not used",
+  ]
+  assert prompts.unmatched(["de"], ["de"]) == []

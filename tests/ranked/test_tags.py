@@ -170,7 +170,7 @@ _FIVE = _five('["a", "b", "c", "d", "e"]')
     (_FIVE, _five('"a"'), [], "line 1: 'tags' is missing or no list"),
     (_FIVE, _FIVE.replace('"p"', '"q"'), [], "1 picture of 1 without predicted tags (p)"),
     (_FIVE, _FIVE + _FIVE.replace('"p"', '"q"'), [], "1 predicted picture without a line in the references"),
-    (_FIVE, _FIVE + _FIVE.replace('"zh"', '"th"'), [], "no tags in th, which are predicted"),
+    (_FIVE, _FIVE + _FIVE.replace('"zh"', '"th"'), [], "true.jsonl: no tags in th, which the other file has"),
     (_FIVE, _FIVE.replace('"zh"', '"qq"'), [], "unknown language 'qq'"),
     (_five("[]"), _FIVE, [], "no picture has a true tag"),
     (_FIVE, _FIVE, ["--k=4"], "--k=4: name some of 1, 3, 5, 10"),

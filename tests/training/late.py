@@ -33,7 +33,7 @@ def killed():
 
 def scored(*arguments):
   """The rows of captions, and whether jax or TensorFlow were loaded for them."""
-  from xmcap.evaluation import caption_scores  # the other calls need nothing of it
+  from xmcap.evaluation import table_rows  # the other calls need nothing of it
 
-  yield from caption_scores.score(*arguments)
+  yield from table_rows.of_captions(*arguments)
   yield "", "loaded", len({"jax", "jaxlib", "tensorflow"} & set(sys.modules))

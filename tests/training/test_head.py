@@ -67,6 +67,7 @@ def main():
 
     objective = CaptionObjective.__new__(CaptionObjective)
     objective.module, objective.label_smoothing, objective.z_loss = Head(), 0.1, 1e-4
+    objective.one_pass = True
     targets = rng.integers(0, vocabulary, (8 * _ROWS, 1, 1)).astype(np.int32)
     batch = {
       "image": hidden, "prompt_tokens": targets, "target_tokens": targets,

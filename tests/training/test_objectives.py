@@ -12,6 +12,7 @@ from xmcap.families.tagging.vit_objective import TagObjective
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import CaptionObjective
+from xmcap.training.token_logits import reduced
 from xmcap.training.token_loss import token_losses
 
 VIT = ViTConfig(
@@ -60,8 +61,7 @@ def test_smoothed_loss_equals_optax():
   # optax spreads the smoothing over all 7 classes: e of ours is e * 6 / 7 of theirs, apart from the entropy.
   smooth = optax.smooth_labels(jax.nn.one_hot(targets, 7), 0.1 * 7 / 6)
   entropy = -jnp.sum(smooth * jnp.log(smooth), -1)
-  of_targets = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
-  loss, cross_entropy = token_losses(logits, of_targets, label_smoothing=0.1, z_loss=1e-2)
+  loss, cross_entropy = token_losses(reduced(logits, targets), 7, label_smoothing=0.1, z_loss=1e-2)
   z = jax.nn.logsumexp(logits, -1)
   np.testing.assert_allclose(
     loss, optax.softmax_cross_entropy(logits, smooth) - entropy + 1e-2 * z**2, rtol=1e-5
@@ -73,7 +73,7 @@ def test_smoothed_loss_equals_optax():
 
 def test_token_losses_of_non_finite_logits_are_not_finite():
   logits = jnp.array([[0.0, jnp.nan, 1.0], [0.0, 1.0, jnp.inf]])
-  losses, _ = token_losses(logits, logits[:, 0])
+  losses, _ = token_losses(reduced(logits, jnp.zeros(2, jnp.int32)), 3)
   assert not np.isfinite(losses).any()
 
 

@@ -9,15 +9,17 @@ import pytest
 
 from tests import word_folders
 from tests.make.tiny_corpus import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
-from xmcap import configuration
+from tests.ranked.tables import table
+from xmcap import configuration, digests
 from xmcap.cli import main
-from xmcap.data import features
+from xmcap.data import features, records
 from xmcap.evaluation import model_dir
 from xmcap.families.word2visualvec import words as words_lib
 from xmcap.families.word2visualvec.evaluator import WordRetrievalEvaluator
 from xmcap.families.word2visualvec.objective import Word2VisualVecObjective
 from xmcap.families.word2visualvec.stream import WordStream
 from xmcap.models import model_json
+from xmcap.scoring.tables.signature import Signature
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
 from xmcap.training.run import Start
@@ -107,15 +109,35 @@ def test_word2visualvec_run_is_evaluated(place, trained, capsys):
 
 def test_word_retrieval_evaluator_of_zeros_ranks_by_chance(place, trained):
   configure(place, "whole")
-  evaluator = WordRetrievalEvaluator(Word2VisualVecObjective(), WordStream(split="train"))
+  evaluator = WordRetrievalEvaluator(WordStream(split="train"), objective=Word2VisualVecObjective())
   options = dict(evaluator.options)
   rows = {
     (code, name): value
     for code, name, value in evaluator.run(jax.tree.map(np.zeros_like, trained[1].params), 0)
   }
   chance = sum(1 / rank for rank in range(1, NUM_PICTURES + 1)) / NUM_PICTURES
-  assert rows["en", "t2i_mrr"] == pytest.approx(chance) == rows["", "t2i_mrr"]
+  assert rows["en", "t2i_mrr"] == pytest.approx(chance) == rows["mean", "t2i_mrr"]
   assert evaluator.options == options  # another run compares by the cosine again
+
+
+def test_word_retrieval_evaluator_signs_the_keys_and_captions_of_the_records(place, trained, tmp_path):
+  configure(place, "whole")
+  signed = {}
+  for split in ("train[:12]", "train[12:]"):
+    stream = WordStream(split=split, languages=("de",))
+    evaluator = WordRetrievalEvaluator(
+      stream, objective=Word2VisualVecObjective(), out_dir=str(tmp_path / split)
+    )
+    list(evaluator.run(trained[1].params, None))
+    held = list(records.RecordSource(place[2], split))
+    captions = [(record.key, caption.text) for record in held for caption in record.captions
+                if caption.language == "de"]  # fmt: skip
+    signed[split] = Signature.parse(table(tmp_path / split)["signature"]).parts
+    assert signed[split]["images"] == digests.of_images(key for key, _ in captions)
+    assert signed[split]["captions"] == digests.of_texts(
+      sorted(f"de\t{key}\t{text}" for key, text in captions)
+    )
+  assert signed["train[:12]"]["images"] != signed["train[12:]"]["images"]
 
 
 def embed(place, trained, *options):

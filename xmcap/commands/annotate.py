@@ -92,7 +92,7 @@ def _procedure(arguments):
     changes["rated_language"] = languages.get(arguments.rated_language).code
   changes = {field: value for field, value in changes.items() if value}
   if arguments.guidelines:
-    changes |= {"guidelines": read_guidelines(arguments.guidelines), "translated": False}
+    changes |= {"guidelines": read_guidelines(arguments.guidelines)}
   return msgspec.structs.replace(procedure, **changes)
 
 

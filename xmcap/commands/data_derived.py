@@ -222,6 +222,7 @@ def _add_tags(actions) -> None:
 def _tags(arguments) -> None:
   from xmcap.corpora.building import tag_labels
   from xmcap.data import records
+  from xmcap.reading import label_words
 
   if arguments.source not in (*records.SOURCES, tag_labels.TAGS):
     raise UsageError(
@@ -244,7 +245,7 @@ def _tags(arguments) -> None:
   if arguments.tags:
     images = tag_labels.with_tags(images, arguments.tags, "en" if arguments.map else arguments.language)
   if arguments.map:
-    images = tag_labels.mapped(images, arguments.map, arguments.language)
+    images = tag_labels.mapped(images, arguments.map, arguments.language, base.say)
   classes = tag_labels.read(arguments.classes) if arguments.classes else []
   made = tag_labels.make(
     images,
@@ -260,6 +261,10 @@ def _tags(arguments) -> None:
     if arguments.features:
       tag_labels.write_features(out, made, arguments.features)
   print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")
+  for line in label_words.note(
+    "classes", "labels", {arguments.language: label_words.alike(classes, made.counts)}
+  ):
+    base.say(line)
   if classes:
     common = len(made.counts.keys() & set(classes))
     print(

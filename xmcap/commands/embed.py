@@ -86,6 +86,8 @@ def _inputs(arguments):
     labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
   if arguments.prompts:
     templates = prompts.read_prompts(arguments.prompts)
+    for line in prompts.unmatched(templates, labels):
+      base.say(f"{arguments.prompts}: {line}")
   if arguments.images and keys:
     files = pictures.find_all(arguments.images, keys)
     missing = [key for key in keys if key not in files]

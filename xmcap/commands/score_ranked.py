@@ -44,7 +44,9 @@ def _add_zero_shot(actions) -> None:
   )
   base.text(command, "--class_curve", "NUMBERS", curve, "")
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
-  base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
+  base.text(
+    command, "--keys", "FILE", "keys of the pictures, one a line; default: keys.txt beside them, or numbers"
+  )
   base.add_similarity(command)
   _add_baseline(command)
   _add_output(
@@ -153,17 +155,22 @@ def _zero_shot(arguments) -> None:
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
     labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
+    keys = _keys(arguments)
+    if keys is None:
+      keys = embedding_files.keys_beside(arguments.pictures) or None
     targets = zero_shot.read_targets(arguments.targets)
+    texts = embedding_files.by_language(arguments.texts, languages.of_wikipedia)
+    _say_not_scored(arguments, labels, texts, "labels")
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
       targets,
       labels,
-      embedding_files.by_language(arguments.texts, languages.of_wikipedia),
+      texts,
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
       curve_sizes=sizes,
-      keys=_keys(arguments),
+      keys=keys,
       **_shared(arguments),
     )
     _write(arguments, _beside(arguments, result), arguments.images)
@@ -191,11 +198,13 @@ def _retrieval(arguments) -> None:
       )
     of_languages = {language: of_language.texts for language, of_language in captions.items()}
     row_order.check_beside(arguments.pictures, arguments.texts, keys, of_languages)
+    texts = embedding_files.by_language(arguments.texts)
+    _say_not_scored(arguments, captions, texts, "captions")
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),
       keys,
       captions,
-      embedding_files.by_language(arguments.texts),
+      texts,
       depths=depths,
       per_image=arguments.captions_per_image,
       **_shared(arguments),
@@ -243,7 +252,8 @@ def _correlation(arguments) -> None:
       counts = tasks_correlation.read_counts(arguments.counts)
       series = tasks_correlation.of_counts(arguments.zero_shot, arguments.baseline, counts)
     else:
-      series = {"": tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")}
+      given = arguments.zero_shot, arguments.retrieval, arguments.paper or ""
+      series = {"": tasks_correlation.points(*given, say=base.say)}
     if not arguments.counts:
       for name in (*written[2:], "classes_correlation.md"):  # of an earlier run
         files.remove(os.path.join(arguments.out, name))
@@ -275,10 +285,11 @@ def _tags(arguments) -> None:
     references = tag_files.read(arguments.references, arguments.language, arguments.languages, say=base.say)
     predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages, say=base.say)
     extra = [language for language in predictions if language not in references]
-    if extra:
-      raise UsageError(
-        f"{arguments.references}: no tags in {', '.join(extra)}, which are predicted; choose by --languages"
-      )
+    missing = [language for language in references if language not in predictions]
+    if extra or missing:
+      files = ((arguments.references, extra), (arguments.predictions, missing))
+      lacks = "; ".join(f"{path}: no tags in {', '.join(codes)}" for path, codes in files if codes)
+      raise UsageError(f"{lacks}, which the other file has; choose by --languages")
     result = tags.score_tags(
       references,
       predictions,
@@ -289,6 +300,15 @@ def _tags(arguments) -> None:
       title=arguments.title,
     )
     _write(arguments, result)
+
+
+def _say_not_scored(arguments, codes, texts, noun: str) -> None:
+  """Names the languages of --texts without captions or labels, unless --languages left them out."""
+  from xmcap.reading import embedding_files
+
+  if not arguments.languages:
+    for line in embedding_files.not_scored(codes, texts, noun):
+      base.say(f"{arguments.texts}: {line}")
 
 
 def _keys(arguments) -> list[str] | None:

@@ -13,7 +13,7 @@ guessed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,13 @@ NO_PIVOT = -1
 _GOLDEN = (5**0.5 - 1) / 2
 _TRANSLATED = ("mt", "translated")
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the images of most corpora share a few
+
+
+class DrawnCaptions(NamedTuple):
+  """The key of an image, and language code -> the first caption that is drawn of it in the language."""
+
+  key: str
+  texts: dict[str, str]
 
 
 class LanguageLayout:
@@ -224,6 +231,18 @@ class Drawing:
       layout = self.layout(part, record.layout, record.languages, record.sources)
       (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       yield part, record, columns, places if columns[0] < len(self.languages) else []
+
+  def captions(
+    self, source: RecordSource | MixedSource, images: Places, prefixes: Sequence[str]
+  ) -> list[DrawnCaptions]:
+    """Reads what is drawn of N images; `prefixes` of the corpora go before their keys."""
+    drawn = []
+    for part, record, columns, places in self.read(source, images):
+      # Beyond its captions, an image's columns are padding.
+      languages = [self.languages[column] for column in columns[: len(places)]]
+      pairs = zip(languages, (record.texts[place].decode() for place in places), strict=True)
+      drawn.append(DrawnCaptions(prefixes[part] + record.key, dict(reversed(list(pairs)))))
+    return drawn
 
 
 def pivots_of(languages: Sequence[str], sources: Sequence[str], pivot: str) -> list[int]:

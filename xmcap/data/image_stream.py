@@ -14,7 +14,7 @@ from xmcap.data.batch_maker import BatchMaker, BatchRows, choose_workers
 from xmcap.data.image_inputs import ImageInputs, Pixels, StoredVectors
 from xmcap.data.mixture import MixedSource
 from xmcap.data.order import Order
-from xmcap.data.records import RecordSource
+from xmcap.data.records import RecordSource, parse_columns
 from xmcap.data.skipped_images import SkippedImages
 from xmcap.data.workers import Decoders, Job, prefetch, unpacked
 from xmcap.errors import UsageError
@@ -351,6 +351,11 @@ class ImageStream:
   def indices(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: the indices in `source` of the images at positions, int64 [N]."""
     return self.order.at(positions).indices
+
+  def keys(self, count: int) -> list[str]:
+    """Returns the image keys at the first `count` positions, of a stream over one corpus."""
+    records = self.source.iterate(self.indices(np.arange(count)), parse_columns)
+    return [record.key for record in records]
 
 
 def _ends(positions: np.ndarray, parts: int, neighbours: int) -> np.ndarray:

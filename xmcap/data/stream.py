@@ -23,7 +23,7 @@ import numpy as np
 from xmcap import languages as languages_lib
 from xmcap.data import length_index as lengths
 from xmcap.data.batch_maker import BatchRows
-from xmcap.data.caption_choice import Drawing
+from xmcap.data.caption_choice import Drawing, DrawnCaptions
 from xmcap.data.image_stream import Batch, ImageStream, Read
 from xmcap.data.length_batches import LengthBatches
 from xmcap.data.mixture import open_parts
@@ -186,15 +186,10 @@ class CaptionStream(ImageStream):
     ]
     return np.array(of_rows).reshape(prompt_tokens.shape[:-1])
 
-  def texts(self, positions: np.ndarray) -> list[dict[str, str]]:
-    """Returns {language: its first drawn caption} of the images at N positions, int64 [N]."""
-    texts = []
-    for _, record, languages, places in self._drawing.read(self.source, self.order.at(positions)):
-      # Beyond its captions, an image's columns are padding.
-      codes = [self.languages[column] for column in languages[: len(places)]]
-      pairs = zip(codes, (record.texts[place].decode() for place in places), strict=True)
-      texts.append(dict(reversed(list(pairs))))
-    return texts
+  def captions(self, positions: np.ndarray) -> list[DrawnCaptions]:
+    """Returns the keys and the first drawn captions of the images at N positions, int64 [N]."""
+    prefixes = [part.prefix for part in self.parts]
+    return self._drawing.captions(self.source, self.order.at(positions), prefixes)
 
   def signature(self) -> dict[str, Any]:
     weights = [dict(part.weights) for part in self.parts]

@@ -16,7 +16,7 @@ import numpy as np
 
 from xmcap.data import images
 from xmcap.errors import UsageError
-from xmcap.evaluation import caption_scores, samples, yardstick
+from xmcap.evaluation import samples, table_rows, yardstick
 from xmcap.evaluation.baselines import Baselines
 from xmcap.files import addresses, files, outputs
 from xmcap.pages import output
@@ -190,9 +190,9 @@ class CaptionEvaluator:
         if is_first()
         else score_captions(self.references, predictions, self.options).table
       )
-      yield from caption_scores.rows(table, self.prefix)
+      yield from table_rows.rows(table, self.prefix)
     else:
-      yield Deferred(caption_scores.score, (self.references, predictions, self.options, self.prefix))
+      yield Deferred(table_rows.of_captions, (self.references, predictions, self.options, self.prefix))
     if stabilizers and (marks := self.predictor.generator.marks):
       yield from marks.rows(stabilizers, self.prefix)
 

@@ -1,16 +1,18 @@
 """Shared by the evaluators of a split: computing over its images, and reporting the scores."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import gin
 import jax
 import numpy as np
 
+from xmcap.evaluation import table_rows
 from xmcap.evaluation.sharded_params import ShardedParams
 from xmcap.files import addresses, outputs
 from xmcap.ranked import page
-from xmcap.scoring.tables import score_table
 from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
@@ -43,30 +45,39 @@ def of_split(
   return tuple(np.concatenate(arrays) for arrays in zip(*batches, strict=True))
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class SplitEvaluator:
-  """The base class of evaluators with the tables of a subcommand of `xmcap score`, whose arguments they explain."""
+  """The base class of evaluators with the tables of a subcommand of `xmcap score`.
 
-  def __init__(self, stream: Any, bootstrap: int, out_dir: str, title: str, name: str):
-    self.stream = stream
-    self.prefix = f"{name}/" if name else ""
-    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
-    self.options: dict[str, Any] = {"bootstrap": bootstrap if out_dir else 0, "title": title}
+  Attributes:
+    stream: the stream of the split.
+    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
+    out_dir: tables and report, and predictions if there are any, are written to `out_dir/name`; "": nothing is.
+    title: title of the tables and the report.
+    name: prefix of the names of the rows, such as `validation`.
+  """
+
+  stream: Any = gin.REQUIRED
+  bootstrap: int = 0
+  out_dir: str = ""
+  title: str = ""
+  name: str = ""
+
+  def __post_init__(self):
+    self.prefix = f"{self.name}/" if self.name else ""
+    if self.out_dir and self.name:
+      self.out_dir = addresses.join(self.out_dir, self.name)
+    self.options: dict[str, Any] = {"bootstrap": self.bootstrap if self.out_dir else 0, "title": self.title}
 
   @property
   def writes(self) -> bool:
     """Whether this process writes the results."""
     return bool(self.out_dir) and jax.process_index() == 0
 
-  def write(self, result: Any) -> None:
-    """Writes the tables and the report of a result of `xmcap.scoring`, and prints its table."""
-    with addresses.local_folder(self.out_dir) as out, outputs.together(out):
-      page.write_results(out, result)
-    print(result.table.terminal(self.out_dir), flush=True)
-
-  def rows(self, table: score_table.Table, part: str = "") -> Iterator[tuple[str, str, float]]:
-    """Yields (language, name, value) for each metric and language, and ("", name, value) for the mean over all."""
-    for metric in table.metrics:
-      values = {language: row[metric] for language, row in table.rows.items()}
-      values[""] = sum(values.values()) / len(values)
-      for language, value in values.items():
-        yield language, f"{self.prefix}{part}{metric}", value
+  def reported(self, result: Any) -> Iterator[tuple[str, str, float]]:
+    """Writes a result of `xmcap.ranked` and prints its table, if this process writes; yields `table_rows.rows`."""
+    if self.writes:
+      with addresses.local_folder(self.out_dir) as out, outputs.together(out):
+        page.write_results(out, result)
+      print(result.table.terminal(self.out_dir), flush=True)
+    yield from table_rows.rows(result.table, self.prefix)

@@ -150,16 +150,16 @@ def compare(
 
 def _tags(language: str, described: Sequence[Annotation]) -> list[AcceptedTags]:
   tagged = [entry for entry in described if entry.suggested.tags]
-  counts = collections.Counter(len(set(entry.suggested.tags) & set(entry.tags)) for entry in tagged)
-  most = max((len(set(entry.suggested.tags)) for entry in tagged), default=-1)
+  counts = collections.Counter(len(set(entry.suggested.tag_words) & set(entry.tag_words)) for entry in tagged)
+  most = max((len(set(entry.suggested.tag_words)) for entry in tagged), default=-1)
   return [AcceptedTags(language, n, counts[n], 100 * counts[n] / len(tagged)) for n in range(most + 1)]
 
 
 def _places(language: str, described: Sequence[Annotation]) -> list[SuggestionRank]:
   shown, used = (collections.defaultdict(collections.Counter) for _ in range(2))
   for entry in described:
-    chosen = {"tags": set(entry.tags), "sentences": {entry.begun_from}}
-    for kind, suggested in (("tags", entry.suggested.tags), ("sentences", entry.suggested.sentences)):
+    chosen = {"tags": set(entry.tag_words), "sentences": {entry.begun_from}}
+    for kind, suggested in (("tags", entry.suggested.tag_words), ("sentences", entry.suggested.sentences)):
       for place, text in enumerate(suggested, 1):
         shown[place][kind] += 1
         used[place][kind] += text in chosen[kind]
@@ -177,9 +177,9 @@ def _places(language: str, described: Sequence[Annotation]) -> list[SuggestionRa
 
 
 def _recommended(language: str, described: Sequence[Annotation]) -> list[RecommendedTag]:
-  shown = collections.Counter(tag for entry in described for tag in set(entry.suggested.tags))
+  shown = collections.Counter(tag for entry in described for tag in set(entry.suggested.tag_words))
   used = collections.Counter(
-    tag for entry in described for tag in set(entry.suggested.tags) & set(entry.tags)
+    tag for entry in described for tag in set(entry.suggested.tag_words) & set(entry.tag_words)
   )
   most = sorted(shown, key=lambda tag: (-shown[tag], -used[tag], tag))[:_MOST_TAGS]
   return [RecommendedTag(language, tag, shown[tag], used[tag]) for tag in most]

@@ -1,6 +1,6 @@
 const { items, language, limits, procedure } = data;
 const NOTHING = { rating: "", caption: "", tags: [], skipped: "", events: [] };
-const RATINGS = Object.keys(procedure.ratings);
+const RATINGS = data.texts.levels.map(({ value }) => value);
 const TAG_ENDS = /[,，、،;；]/;
 
 // The first screen rates the captions of a batch, all together; the second describes a picture. A batch is rated before
@@ -121,7 +121,7 @@ function copySentence(text) {
 function addTag(text, event = "add_tag") {
   if (!text || now().tags.includes(text)) return;
   if (now().tags.length >= limits.tags) {
-    say(`A picture has at most ${limits.tags} tags.`);
+    say("most_tags", { count: limits.tags });
     return;
   }
   now().tags.push(text);
@@ -176,7 +176,7 @@ const before = () => steps.findLastIndex((step, at) => at < place && !isShut(ste
 function goBack() {
   const to = before();
   if (to >= 0) go(to);
-  else say("There is no picture to go back to.");
+  else say("no_back");
 }
 
 function goOn() {
@@ -184,11 +184,11 @@ function goOn() {
   if (!isDone(steps[place]) && isRating()) {
     mark(steps[place].numbers.find((number) => !isRated(number)));
     scrollToMark();
-    say("Rate every caption first.");
+    say("rate_first");
     return;
   }
   if (!isDone(steps[place])) {
-    say("Write a sentence, or skip the picture with a reason.");
+    say("write_first");
     byId("sentence").focus();
     return;
   }
@@ -198,7 +198,7 @@ function goOn() {
   const open = steps.findIndex((step) => !isDone(step) && !isShut(step));
   if (next >= 0) go(next);
   else if (open >= 0) go(open);
-  else say(unsaved ? "All pictures are described. Press Ctrl S to save." : "All pictures are described and saved.");
+  else say(unsaved ? "all_described" : "all_saved");
 }
 
 function save() {
@@ -211,12 +211,12 @@ function save() {
     })] : [];
   });
   if (!lines.length) {
-    say("Nothing is written yet.");
+    say("nothing_written");
     return;
   }
   const file = saveAnswers("annotations", annotator, lines);
   unsaved = false;
   keep();
   showState();
-  say(`Saved ${lines.length} of ${items.length} pictures to ${file}.`);
+  say("saved", { file, done: lines.length, all: items.length });
 }

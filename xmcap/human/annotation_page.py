@@ -20,12 +20,11 @@ import msgspec
 from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
-from xmcap.human import rating_page
+from xmcap.human import page_texts, rating_page
 from xmcap.human.annotation_procedures import Procedure
-from xmcap.human.rating_items import INSTRUCTIONS
 from xmcap.pages.report import elements, pictures
 from xmcap.progress import Say
-from xmcap.reading import tag_files
+from xmcap.reading import label_words, tag_files
 from xmcap.reading.references import read_references
 from xmcap.terminal import shown
 
@@ -81,7 +80,9 @@ def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lamb
   suggestions = []
   for path in paths:
     read = tag_files.read(path, language, say=say).get(language, {})
-    suggestions.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
+    suggestions.append(
+      {key: label_words.words(sorted(tags, key=lambda tag: -tags[tag])) for key, tags in read.items() if tags}
+    )
     _check(suggestions[-1], path, "tag", language)
   return _merged(suggestions)
 
@@ -159,7 +160,8 @@ def write_annotation_page(
   style = elements.resource("annotation_page.css", "xmcap.human")
   data = _page_data(language, items, sources, procedure, annotator)
   scripts = ["annotation_show.js"]
-  text = rating_page.fill_page("annotation_page", procedure.title, data, link, style, scripts)
+  code, title = data["texts"]["code"], data["texts"]["title"]
+  text = rating_page.fill_page("annotation_page", code, title, data, link, style, scripts)
   files.write_text(out / PAGE, text)
   return {out / PAGE, *(out / source for source in sources if link)}
 
@@ -181,12 +183,24 @@ def _page_data(
     }
     for item in items
   ]
+  code = page_texts.language_for(language)
+  levels = procedure.levels(code)
+  title, guidelines = procedure.texts(code)
   # Not the guidelines: annotators keep what they wrote when a misprint in them is mended.
-  content = json.dumps([language, shown, list(procedure.ratings), procedure.batch, annotator]).encode()
+  content = json.dumps([language, shown, list(levels), procedure.batch, annotator]).encode()
   return {
     "page": hashlib.sha256(content).hexdigest()[:12],
     "language": elements.language(language),
-    "texts": INSTRUCTIONS.get(language, {}).get("annotate"),
+    "texts": {
+      **page_texts.of_page(code, "annotate"),
+      "title": title,
+      "guidelines": guidelines,
+      "own_guidelines": not procedure.guidelines,
+      "levels": [
+        {"value": value, "word": word, "meaning": meaning} for value, (word, meaning) in levels.items()
+      ],
+    },
+    "is_own": True,
     "rated_language": elements.language(procedure.rated_language or language),
     "procedure": msgspec.to_builtins(procedure),
     "annotator": annotator,

@@ -165,9 +165,11 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> A
     skipped=sum(bool(annotation.skipped) for annotation in annotations),
     sentences=len(described),
     characters=_mean(len(annotation.caption) for annotation in described),
-    tags=_mean(len(set(annotation.tags)) for annotation in described),
-    recommended=_mean(len(set(annotation.suggested.tags)) for annotation in tagged),
-    accepted=_mean(len(set(annotation.suggested.tags) & set(annotation.tags)) for annotation in tagged),
+    tags=_mean(len(set(annotation.tag_words)) for annotation in described),
+    recommended=_mean(len(set(annotation.suggested.tag_words)) for annotation in tagged),
+    accepted=_mean(
+      len(set(annotation.suggested.tag_words) & set(annotation.tag_words)) for annotation in tagged
+    ),
     begun=100 * len(distances) / len(described) if described else None,
     distance=_mean(distances),
     seconds=statistics.median(map(seconds, described)) if described else None,
@@ -180,7 +182,7 @@ def _agreement(language: str, of_pictures: Sequence[Sequence[Annotation]]) -> li
   for of_picture in of_pictures:
     if len(of_picture) > MOST_IN_PAIRS:
       continue
-    tags = sorted((entry.annotator, set(entry.tags)) for entry in of_picture)
+    tags = sorted((entry.annotator, set(entry.tag_words)) for entry in of_picture)
     for (first, a), (second, b) in itertools.combinations(tags, 2):
       if a or b:
         score = (len(a & b) / len(a | b), 2 * len(a & b) / (len(a) + len(b)))

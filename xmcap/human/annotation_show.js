@@ -1,5 +1,7 @@
 // ---- Showing
 
+let cards = []; // of the first screen: {number, card, choices, words}
+
 function suggestion(text, keys, copy) {
   const button = create("button", "", { type: "button", className: "suggestion" });
   button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.direction }));
@@ -17,28 +19,22 @@ function showSuggestions(id, texts, keys, copy) {
 function cardPart(number) {
   const card = create("section", "", { className: "sheet card" });
   const { code, direction } = data.rated_language;
-  const choices = create("div", "", { className: "choices", role: "group", ariaLabel: items[number].rated });
-  choices.append(...RATINGS.map((value, i) => {
-    const button = create("button", "", { type: "button", className: "choice", title: procedure.ratings[value] });
-    button.append(create("kbd", i + 1), create("span", value, { className: "value" }));
-    button.dataset.value = value;
-    button.addEventListener("click", () => {
-      mark(number);
-      rate(value);
-    });
-    return button;
-  }));
-  card.append(create("img", "", { src: items[number].picture, alt: "The picture of the caption" }),
-    create("p", items[number].rated, { className: "rated", lang: code, dir: direction }), choices);
+  const levels = ui.levels.map(({ value, word, meaning }, i) => (
+    { value, label: i + 1, meaning: word, title: meaning }));
+  const parts = levelParts(levels, (value) => {
+    mark(number);
+    rate(value);
+  });
+  Object.assign(parts.choices, { role: "group", ariaLabel: items[number].rated });
+  card.append(create("img", "", { src: items[number].picture, alt: phrase("picture") }),
+    create("p", items[number].rated, { className: "rated", lang: code, dir: direction }), parts.words, parts.choices);
   card.dataset.number = number;
   card.addEventListener("focusin", () => mark(number));
-  return card;
+  return { number, card, ...parts };
 }
 
-const cardOf = (number) => document.querySelector(`#cards [data-number="${number}"]`);
-
 function scrollToMark() {
-  cardOf(marked).scrollIntoView({ block: "nearest" });
+  cards.find(({ number }) => number === marked).card.scrollIntoView({ block: "nearest" });
 }
 
 function moveMark(by) {
@@ -50,12 +46,12 @@ function moveMark(by) {
 function chip(tag) {
   const part = create("span", "", { className: "chip" });
   const field = create("input", "", { value: tag, maxLength: limits.tag, size: Math.max(3, tag.length) });
-  Object.assign(field, { lang: language.code, dir: language.direction, ariaLabel: "Tag" });
-  const remove = create("button", "×", { type: "button", title: "Remove", ariaLabel: `Remove ${tag}` });
+  Object.assign(field, { lang: language.code, dir: language.direction, ariaLabel: phrase("tag") });
+  const remove = create("button", "×", { type: "button", ariaLabel: phrase("remove", { tag }) });
   field.addEventListener("change", () => {
     const [before, text] = [tag, tidy(field.value)];
     tag = field.value = text;
-    remove.ariaLabel = `Remove ${text}`;
+    remove.ariaLabel = phrase("remove", { tag });
     editTag(before, text);
   });
   remove.addEventListener("click", () => {
@@ -76,18 +72,20 @@ function show() {
   const { screen, batch, numbers, place: within, size } = steps[place];
   const item = items[marked];
   const batches = steps.at(-1).batch + 1;
-  byId("place").textContent = RATINGS.length ?
-    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : `describe ${within} of ${size}`}` :
-    `Picture ${marked + 1} of ${items.length}`;
-  byId("place").append(create("span", language.name, { className: "language" }));
+  const ofBatch = { batch: batch + 1, batches, place: within, all: size };
+  byId("place").replaceChildren(
+    RATINGS.length ? phrase(`place_${screen === "rate" ? "rate" : "describe"}`, ofBatch) :
+      phrase("place", { place: marked + 1, all: items.length }),
+    languageTag(screen === "rate" ? data.rated_language : language));
   byId("picture").src = item.picture;
   byId("sentence").value = now().caption;
   document.body.dataset.screen = screen;
-  byId("cards").replaceChildren(...(screen === "rate" ? numbers.map(cardPart) : []));
+  cards = screen === "rate" ? numbers.map(cardPart) : [];
+  byId("cards").replaceChildren(...cards.map(({ card }) => card));
   showSuggestions("sentences", item.sentences, "Alt", copySentence);
   showSuggestions("suggested-tags", item.tags, "Shift Alt", toggleTag);
   byId("back").disabled = before() < 0;
-  say("");
+  showMessage("");
   showState();
 }
 
@@ -95,14 +93,12 @@ function show() {
 function showState() {
   const { caption, tags, skipped } = now();
   byId("skipped").hidden = !skipped;
-  byId("skipped").textContent = `Skipped: ${skipped}. A sentence or a tag takes that back.`;
+  const reason = [...document.querySelectorAll(".reasons button")].find(({ value }) => value === skipped);
+  byId("skipped").textContent = phrase("skipped", { reason: reason?.textContent ?? skipped });
   showTags(tags);
-  for (const card of document.querySelectorAll("#cards .card")) {
-    const number = Number(card.dataset.number);
-    card.classList.toggle("current", number === marked);
-    for (const button of card.querySelectorAll(".choice")) {
-      button.setAttribute("aria-pressed", button.dataset.value === states[number].rating);
-    }
+  for (const part of cards) {
+    part.card.classList.toggle("current", part.number === marked);
+    showLevel(part, states[part.number].rating || null);
   }
   for (const button of document.querySelectorAll("#sentences .suggestion")) {
     button.setAttribute("aria-pressed", button.dataset.text === caption);
@@ -111,7 +107,7 @@ function showState() {
     button.setAttribute("aria-pressed", tags.includes(button.dataset.text));
   }
   byId("progress").value = states.filter(isDescribed).length + (RATINGS.length && states.filter((one) => one.rating).length);
-  byId("described").textContent = `${states.filter(isDescribed).length} of ${items.length} done`;
+  byId("described").textContent = phrase("described", { count: states.filter(isDescribed).length, all: items.length });
   byId("save").classList.toggle("due", unsaved);
 }
 
@@ -126,22 +122,22 @@ function start(name) {
   go(place);
 }
 
-// Title, labels and guidelines, in the language of the page where they are translated.
+// Title, guidelines and levels, which are the same for all pictures.
 function showTexts() {
-  const inLanguage = { lang: language.code, dir: language.direction };
-  const [title, task, labels] = data.texts ?? [procedure.title, "", []];
-  const parts = [".text-sentence", ".text-tags", ".text-sentences", ".text-suggested-tags"];
-  const texts = { ".brand, .text-title": title };
-  labels.forEach((label, number) => { texts[parts[number]] = label; });
-  for (const [selector, text] of Object.entries(texts)) {
-    fill(selector, text);
-    for (const element of document.querySelectorAll(selector)) Object.assign(element, data.texts ? inLanguage : {});
+  const { title, guidelines, levels } = ui;
+  fill(".brand, #start-title", title);
+  for (const part of document.querySelectorAll(".guidelines")) {
+    const properties = ui.own_guidelines ? {} : { lang: "", dir: "auto" };
+    part.append(...guidelines.map((line) => (
+      create(line.startsWith("# ") ? "h3" : "p", line.replace(/^# /, ""), properties))));
   }
-  const lines = procedure.translated && task ? [task] : procedure.guidelines;
-  for (const part of document.querySelectorAll(".text-task")) {
-    part.append(...lines.map((line) => (
-      create(line.startsWith("# ") ? "h3" : "p", line.replace(/^# /, ""), line === task ? inLanguage : { dir: "auto" }))));
+  for (const { word, meaning } of levels) {
+    const level = create("div");
+    level.append(create("dt", word), create("dd", meaning));
+    byId("levels").append(level);
   }
+  const extent = RATINGS.length && procedure.batch ? "extent_batches" : "extent";
+  byId("extent").replaceChildren(phrase(extent, { count: items.length, size: procedure.batch }), " ", languageTag(language));
 }
 
 // ---- Keys
@@ -157,7 +153,7 @@ function onKey(event) {
     if (digit <= RATINGS.length) rate(RATINGS[digit - 1]);
     scrollToMark();
   } else if (isRating() && /^Arrow/.test(event.key) && !command && !event.altKey) {
-    moveMark(["ArrowDown", language.direction === "rtl" ? "ArrowLeft" : "ArrowRight"].includes(event.key) ? 1 : -1);
+    moveMark(["ArrowDown", ui.direction === "rtl" ? "ArrowLeft" : "ArrowRight"].includes(event.key) ? 1 : -1);
   } else if (isRating() && event.key === "Enter" && !command && !onButton) {
     goOn();
   } else if (event.altKey && digit && !command && !isRating()) {
@@ -220,14 +216,15 @@ onName("annotator", start);
 guardUnsaved(() => unsaved);
 // The same page in another tab: what is written there counts here too.
 window.addEventListener("storage", (event) => {
-  const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;
+  const number = annotator ? items.findIndex((_, index) => event.key === kept(index)) : -1;
   if (number < 0) return;
   states[number] = checked(readKept(event.key));
   if (number === marked && !isRating()) show();
   else showState();
 });
 
-byId("annotating").dir = language.direction;
+speak(data.texts);
+showTexts();
 for (const [id, { code, direction }] of [["sentence", language], ["new-tag", language]]) {
   Object.assign(byId(id), { lang: code, dir: direction });
 }
@@ -235,18 +232,10 @@ for (const [id, most] of [["sentence", limits.sentence], ["new-tag", limits.tag]
   byId(id).maxLength = most;
 }
 byId("annotator").readOnly = Boolean(data.annotator);
-for (const [value, meaning] of Object.entries(procedure.ratings)) {
-  const level = create("div", "", { dir: "auto" });
-  level.append(create("dt", value), create("dd", meaning));
-  byId("levels").append(level);
-}
 for (const [name, is] of [["ratings", RATINGS.length], ["tags", procedure.tags], ["suggestions", procedure.suggestions]]) {
   document.body.classList.toggle(`no-${name}`, !is);
 }
 byId("progress").max = items.length * (RATINGS.length ? 2 : 1);
-byId("extent").textContent = [`${items.length} picture${items.length === 1 ? "" : "s"}`,
-  ...(RATINGS.length && procedure.batch ? [`in batches of ${procedure.batch}`] : []), language.name].join(", ");
-showTexts();
 const last = readKept(lastAnnotator);
 if (typeof last === "string" && last) start(last);
 else showStart();

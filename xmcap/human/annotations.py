@@ -16,7 +16,7 @@ from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
 from xmcap.human import fields
-from xmcap.reading import jsonl
+from xmcap.reading import jsonl, label_words
 from xmcap.terminal import shown
 
 Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]
@@ -54,6 +54,11 @@ class Suggested(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   sentences: _Texts
   tags: _Tags
 
+  @property
+  def tag_words(self) -> list[str]:
+    """The different tags, as they are compared."""
+    return label_words.words(self.tags)
+
 
 class Rated(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   """The machine caption that an annotator rated before; `rating` is "" if they have not yet."""
@@ -85,6 +90,11 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
   skipped: _Text = ""
   suggested: Suggested
   events: Annotated[list[Event], Meta(max_length=100_000)]
+
+  @property
+  def tag_words(self) -> list[str]:
+    """The different tags, as they are compared."""
+    return label_words.words(self.tags)
 
   @property
   def described(self) -> bool:
@@ -212,7 +222,8 @@ def _caption(annotation: Annotation) -> dict[str, object]:
 def _tags(described: Iterable[Annotation]) -> Iterator[dict[str, object]]:
   votes: dict[tuple[str, str], collections.Counter[str]] = {}
   for entry in described:
-    votes.setdefault((entry.key, entry.language), collections.Counter()).update(dict.fromkeys(entry.tags, 1))
+    chosen = dict.fromkeys(label_words.words(entry.tags), 1)
+    votes.setdefault((entry.key, entry.language), collections.Counter()).update(chosen)
   for (key, language), counter in votes.items():
     yield {"image/key": key, "language": language, "tags": [tag for tag, _ in counter.most_common()]}
 

@@ -1,5 +1,8 @@
 """Draws the items that raters see, captions or tags; order and sides are random and reveal nothing about the systems.
 
+That is how the papers did it: sides anew for each pair (Crossmodal-3600, section 3.3), captions of a picture shuffled
+(THumB, section 2.1; COCO-CN), tags too (COCO-CN). Levels stand in one order on all pages, the lowest first.
+
 Order, sides and the choice of pictures come from hashes, which are stable where random generators may change. The same
 input gives the same items in whatever order the systems are named. The pictures depend on the seed; order and sides
 depend on the rater too, so all raters see the same pictures, each in a different order.
@@ -16,9 +19,8 @@ from typing import Any
 
 from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.human.rating_protocols import SHORTER, RatingProtocol
-from xmcap.pages.report import elements
-from xmcap.reading import ids, matching
+from xmcap.human.rating_protocols import RatingProtocol
+from xmcap.reading import ids, label_words, matching
 from xmcap.reading.tag_files import Scores
 from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
@@ -29,20 +31,6 @@ from xmcap.terminal import shown
 
 Texts = Mapping[str, Mapping[str, str | Sequence[str]]]
 """Image key -> language code -> the caption, or the tags, of a system."""
-
-
-def _instructions() -> dict[str, dict[str, list[Any]]]:
-  of_languages = json.loads(elements.resource("rating_instructions.json", "xmcap.human"))
-  for texts in of_languages.values():
-    for name, (other, places) in SHORTER.items():
-      title, task, ((heading, question, meanings),) = texts[other]
-      texts[name] = [title, task, [[heading, question, [meanings[place] for place in places]]]]
-  return of_languages
-
-
-INSTRUCTIONS = _instructions()
-"""Language code -> protocol -> translated title and task, and where there is more, for each criterion its heading,
-question ("": not translated) and the meanings of its choices."""
 
 _NOUNS = {"prefix": "a beginning that many share", "suffix": "an end that many share"}
 _CLEAN = "raters will see it: xmcap score --clean={} writes predictions.jsonl without it"
@@ -188,7 +176,8 @@ def best_tags(scores: Scores, top: int, name: str) -> Texts:
           f"system '{shown(name)}' has {wording.count(len(tags), 'tag')} of '{shown(key)}' in '{language}'; predict "
           f"{top} or more for each picture, or choose fewer by --top"
         )
-      best.setdefault(key, {})[language] = sorted(tags, key=lambda tag: -tags[tag])[:top]
+      ranked = sorted(tags, key=lambda tag: -tags[tag])[:top]
+      best.setdefault(key, {})[language] = list(map(label_words.word, ranked))
   return best
 
 

@@ -1,15 +1,16 @@
 // A screen is what is rated together: one item, or all captions or tags of a picture in a language.
-const { protocol } = data;
-for (const name of ["languages", "instructions"]) data[name] = bare(data[name]);
+const { protocol } = data.texts.en; // its texts are in every language of the page
+for (const name of ["languages", "texts"]) data[name] = bare(data[name]);
 const { criteria } = protocol;
 const together = protocol.shows !== "pair";
+const isLines = protocol.shows === "tags" && criteria.length === 1; // a line a tag
 const many = together || criteria.length > 1; // questions of a screen: one is marked
 const ids = new Set(data.items.map(({ id }) => id));
 let screens = []; // in the language that the rater chose
 let place = 0;
-let cards = []; // of the screen: {item, texts, questions, total}
+let cards = []; // of the screen: {item, section, questions, total}
 let current = [0, 0]; // card and criterion that number keys answer
-let texts = []; // heading, question and meanings of the criteria, in the language of the instructions
+let shown = protocol; // the protocol in the language of the page
 let rater = "";
 let language = ""; // "": all
 let answers = bare(); // item id -> {name of a criterion: value}, and `checks`: whose rating this replaces
@@ -23,26 +24,44 @@ const isPenalty = ({ default: fallback }) => fallback !== null;
 
 function fillProtocol() {
   const has = {
-    together, many, penalty: criteria.some(isPenalty), rules: protocol.rules.length > 0,
-    lines: protocol.shows === "tags" && criteria.length === 1,
+    together, many, several: criteria.length > 1, penalty: criteria.some(isPenalty), rules: protocol.rules.length > 0,
+    lines: isLines,
   };
   document.body.classList.add(...Object.keys(has).filter((name) => has[name]).map((name) => `has-${name}`));
-  for (const list of document.querySelectorAll(".advice-list")) {
-    list.append(...protocol.advice.map((text) => create("li", text, { lang: data.wording, dir: "auto" })));
-  }
-  for (const list of document.querySelectorAll(".rules")) {
-    for (const [heading, text] of protocol.rules) list.append(pairPart(heading, text));
-  }
-  const keysOf = ({ first_key: key, choices }) => [key, key + choices.length - 1];
-  const [from, to] = keysOf(criteria[0]);
-  byId("number-keys").append(create("kbd", from), " to ", create("kbd", to));
-  byId("last-penalty").textContent = Math.max(...criteria.filter(isPenalty).map((one) => keysOf(one)[1]));
 }
 
-function pairPart(heading, text, lang = data.wording) {
-  const part = create("div", "", { lang, dir: "auto" });
+function pairPart(heading, text) {
+  const part = create("div", "", inRubric());
   part.append(create("dt", heading), create("dd", text));
   return part;
+}
+
+// Fills in the texts of the protocol, which do not change from item to item.
+function showProtocol() {
+  shown = ui.protocol;
+  fill(".brand, #start-title", shown.title, inRubric());
+  fill(".task", shown.task, inRubric());
+  document.title = shown.title;
+  for (const list of document.querySelectorAll(".advice-list")) {
+    list.replaceChildren(...shown.advice.map((text) => create("li", text, inRubric())));
+  }
+  for (const list of document.querySelectorAll(".rules")) {
+    list.replaceChildren(...shown.rules.map(([heading, text]) => pairPart(heading, text)));
+  }
+  byId("rubric").replaceChildren(...shown.criteria.map(({ heading, question }) => pairPart(heading, question)));
+  byId("levels").replaceChildren(...shown.criteria.map((criterion) => pairPart(criterion.heading,
+    `${criterion.question} ${levelsOf(criterion).map(({ label, meaning }) => `${label} ${meaning}`.trim()).join(" · ")}`)));
+  byId("order").textContent = phrase(`order_${protocol.shows}`);
+  showKeys();
+}
+
+function showKeys() {
+  const lastOf = ({ first_key: key, choices }) => key + choices.length - 1;
+  byId("number-keys").replaceChildren(create("kbd", criteria[0].first_key), "–", create("kbd", lastOf(criteria[0])));
+  byId("number-help").textContent = phrase(many ? "key_digits_many" : "key_digits");
+  byId("last-penalty").textContent = Math.max(...criteria.filter(isPenalty).map(lastOf));
+  fill(".backward", ui.direction === "rtl" ? "→" : "←");
+  fill(".forward", ui.direction === "rtl" ? "←" : "→");
 }
 
 // ---- Browser storage: one entry per rater, and one for the last rater
@@ -81,7 +100,7 @@ function recall(name) {
   unsaved = Boolean(state?.unsaved);
 }
 
-// ---- The language to rate, and the instructions in it
+// ---- The language to rate, which is the page's too if it has all texts in it
 
 function screensOf(items) {
   if (!together) return items.map((item) => [item]);
@@ -98,37 +117,24 @@ function chooseLanguage(code) {
   language = code in data.languages ? code : "";
   screens = screensOf(data.items.filter((item) => !language || item.language === language));
   byId("progress").max = screens.length;
-  const [title, task, translated = []] = data.instructions[language] ?? [protocol.title, protocol.task];
-  fill(".brand, #start-title", title);
-  fill(".task", task);
-  const isTranslated = language in data.instructions;
-  for (const element of document.querySelectorAll(".brand, #start-title, .task")) {
-    element.lang = isTranslated ? language : data.wording;
-    element.dir = isTranslated ? data.languages[language].direction : "auto";
-  }
-  texts = criteria.map((criterion, number) => {
-    const [heading, question, meanings] = translated[number] ?? ["", "", null];
-    return {
-      heading: heading || criterion.heading,
-      question: question || criterion.question,
-      meanings: meanings ?? criterion.choices.map(([, meaning]) => meaning),
-      lang: meanings ? language : data.wording,
-    };
-  });
-  byId("rubric").replaceChildren(...texts.map(({ heading, question, lang }) => pairPart(heading, question, lang)));
-  byId("extent").textContent = `${screens.length} item${screens.length === 1 ? "" : "s"}, ` +
-    (language ? data.languages[language].name : Object.values(data.languages).map(({ name }) => name).join(", "));
+  speak(data.texts[language] ?? data.texts.en);
+  showProtocol();
+  const tags = language ? [data.languages[language]] : Object.values(data.languages);
+  byId("extent").replaceChildren(phrase("extent", { count: screens.length }), ...tags.flatMap((one) => [" ", languageTag(one)]));
+  for (const option of byId("language").options) option.textContent = optionText(option.value);
   byId("language").value = language;
+}
+
+function optionText(code) {
+  if (!code) return phrase("all_languages");
+  const { name, native } = data.languages[code];
+  return name === native || ui.code !== "en" ? native : `${native} (${name})`;
 }
 
 function fillLanguages() {
   const codes = Object.keys(data.languages);
   byId("language-choice").hidden = codes.length < 2;
-  const option = (value, text) => create("option", text, { value });
-  byId("language").append(option("", "all"), ...codes.map((code) => {
-    const { name, native } = data.languages[code];
-    return option(code, name === native ? name : `${native} (${name})`);
-  }));
+  byId("language").append(...["", ...codes].map((value) => create("option", "", { value })));
   byId("language").addEventListener("change", (event) => chooseLanguage(event.target.value));
 }
 
@@ -159,7 +165,8 @@ function rate(card, number, value) {
   mark(card * criteria.length + number + 1);
   keep();
   show();
-  say(`${texts[number].heading}: ${labelOf(criterion, step)} ${texts[number].meanings[step]}`.trim());
+  const { heading, choices } = shown.criteria[number];
+  showMessage(`${heading}: ${labelOf(criterion, step)} ${choices[step][1]}`.trim());
   scrollToMark();
 }
 
@@ -171,13 +178,16 @@ function takeBack() {
   current = [current[0], 0];
   keep();
   show();
-  say("Rating deleted");
+  say("deleted");
 }
 
 // What the button of a choice shows: the key that chooses it, or how much is subtracted.
 function labelOf(criterion, step) {
   return isPenalty(criterion) ? String(criterion.choices[step][0]).replace("-", "\u2212") : criterion.first_key + step;
 }
+
+const levelsOf = (criterion) => criterion.choices.map(([value, meaning], step) => (
+  { value, meaning, label: labelOf(criterion, step), key: criterion.first_key + step }));
 
 // ---- Going through the items
 
@@ -189,13 +199,15 @@ function mark(position) {
 
 const marked = () => cards[current[0]].questions[current[1]];
 
+// The whole card if it fits, and in any case the question.
 function scrollToMark() {
-  if (many) marked().fieldset.scrollIntoView({ block: "nearest" });
+  if (!many) return;
+  for (const part of [cards[current[0]].section, marked().fieldset]) part.scrollIntoView({ block: "nearest" });
 }
 
 function go(to) {
   if (to < 0 || to >= screens.length) {
-    say(to < 0 ? "This is the first item." : "This is the last item.");
+    say(to < 0 ? "first_item" : "last_item");
     return;
   }
   place = to;
@@ -223,8 +235,8 @@ function goOn() {
   current = [card, open];
   show();
   scrollToMark();
-  const [low, high] = [0, criteria[open].choices.length - 1].map((step) => criteria[open].first_key + step);
-  if (wasHere) say(`${texts[open].heading} is not rated: press ${low} to ${high}, or → to leave the item for later.`);
+  const [low, high] = [0, criteria[open].choices.length - 1].map((step) => labelOf(criteria[open], step));
+  if (wasHere) say("not_rated", { heading: shown.criteria[open].heading, low, high });
 }
 
 function goToUnrated() {
@@ -236,7 +248,7 @@ function goToUnrated() {
     }
   }
   show();
-  say(unsaved ? "All items are rated. Press S to save them." : "All items are rated and saved.");
+  say(unsaved ? "all_rated" : "all_saved");
 }
 
 // ---- Saving
@@ -248,7 +260,7 @@ function save() {
   const rated = new Set(items.map(({ id }) => id));
   const back = [...saved].filter((id) => !rated.has(id)); // taken back since
   if (!done.length && !back.length) {
-    say("Nothing is rated yet.");
+    say("none_rated");
     return;
   }
   const shared = (item) => ({ item, protocol: protocol.name, rater });
@@ -264,6 +276,6 @@ function save() {
   unsaved = begun > 0;
   keep();
   show();
-  say(`Saved ${done.length} of ${all.length} items to ${file}.` +
-    (begun ? ` Left out: ${begun} begun but not finished.` : ""));
+  showMessage([phrase("saved", { file, done: done.length, all: all.length }),
+    ...(begun ? [phrase("left_out", { count: begun })] : [])].join(" "));
 }

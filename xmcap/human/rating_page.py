@@ -17,8 +17,8 @@ import msgspec
 from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
-from xmcap.human import rating_join
-from xmcap.human.rating_items import INSTRUCTIONS, RatingItem
+from xmcap.human import page_texts, rating_join, rating_protocols
+from xmcap.human.rating_items import RatingItem
 from xmcap.human.rating_protocols import PROTOCOLS, RatingProtocol
 from xmcap.pages.report import elements, pictures
 from xmcap.reading.references import References
@@ -53,16 +53,26 @@ def write_rating_page(
   keys = list(dict.fromkeys(item.key for item in asked))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, asked, keys, sources, references or {}, rater)
-  text = fill_page("rating_page", protocol.title, data, link, scripts=["rating_show.js"])
+  languages = list(data["languages"])
+  # A page in one language starts in that language.
+  language = page_texts.language_for(languages[0]) if len(languages) == 1 else page_texts.ENGLISH
+  title = rating_protocols.translated(protocol, language).title
+  text = fill_page("rating_page", language, title, data, link, scripts=["rating_show.js"])
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
     files.write_text(path, text)
 
 
 def fill_page(
-  name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "", scripts: Sequence[str] = ()
+  name: str,
+  language: str,
+  title: str,
+  data: Mapping[str, Any],
+  link: bool,
+  style: str = "",
+  scripts: Sequence[str] = (),
 ) -> str:
-  """Returns a page of this package: its template `NAME.html` with the data for its script.
+  """Returns a page of this package in a language: its template `NAME.html` with the data for its script.
 
   The script is `NAME.js`, and after it `scripts`. `link` allows pictures that lie beside the page, instead of those
   that it holds. `style` follows the style sheet of the rating page.
@@ -73,9 +83,13 @@ def fill_page(
   )
   allowed = "'self' file:" if link else "data:"
   script = "\n".join([elements.resource("shared.js"), *parts])
-  head = elements.page_head(title, css + style, script, allowed)
+  head = elements.page_head(title, css + style, script, allowed, language=language)
   element = elements.script_json("data", data)
-  return head + string.Template(template).substitute(data=element, script=elements.inline("script", script))
+  return head + string.Template(template).substitute(
+    no_script=elements.escape(page_texts.catalogue(language)["common"]["no_script"]),
+    data=element,
+    script=elements.inline("script", script),
+  )
 
 
 def _picture_sources(
@@ -117,16 +131,17 @@ def _page_data(
   languages = sorted({item.language for item in items})
   return {
     "page": hashlib.sha256("".join(item.id for item in items).encode()).hexdigest()[:12],
-    "protocol": msgspec.to_builtins(protocol),
-    # The language of the protocol's words; a user's may be in any.
-    "wording": "en" if protocol.name in PROTOCOLS else "",
+    # A user's rubric may be in any language.
+    "is_own": protocol.name in PROTOCOLS,
+    "texts": {
+      language: {
+        **page_texts.of_page(language, "rate"),
+        "protocol": msgspec.to_builtins(rating_protocols.translated(protocol, language)),
+      }
+      for language in dict.fromkeys(map(page_texts.language_for, [page_texts.ENGLISH, *languages]))
+    },
     "rater": rater,
     "languages": {language: elements.language(language) for language in languages},
-    "instructions": {
-      language: INSTRUCTIONS[language][protocol.name]
-      for language in languages
-      if protocol.name in INSTRUCTIONS.get(language, {})
-    },
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.
     "keys": [] if sources else keys,

@@ -4,8 +4,9 @@
 points, `sxs5` that of section 3.4 of its draft, in five; `xm3600_quality` has the levels and rules of its Appendix B.
 `thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), section 2.2 and
 Table 6. `coco_cn_captions` and `coco_cn_tags` are the user studies of Li et al., "COCO-CN for Cross-Lingual Image
-Tagging, Captioning and Retrieval" (2019), Tables 5, 6 and 9. Words and examples are this project's; scales and rules
-are the papers', and what these leave open, such as the meaning of a 2, is left open.
+Tagging, Captioning and Retrieval" (2019), Tables 5, 6 and 9. Values are in `rating_protocols.json`, words in the
+catalogue of `page_texts`. Words and examples are this project's; scales and rules are the papers', and what these leave
+open, such as the meaning of a 2, is left open.
 
 A user's rubric is a JSON file, one object with the fields of `RatingProtocol`, such as
 
@@ -13,6 +14,7 @@ A user's rubric is a JSON file, one object with the fields of `RatingProtocol`, 
     {"name": "tone", "heading": "Tone", "question": "Is it friendly?", "choices": [[1, "no"], [2, "yes"]]}]}
 """
 
+import functools
 import json
 import os
 import re
@@ -22,7 +24,7 @@ from typing import Any, Literal
 import msgspec
 
 from xmcap.errors import UsageError
-from xmcap.human import fields
+from xmcap.human import fields, page_texts
 from xmcap.pages.report import elements
 from xmcap.reading import jsonl
 from xmcap.reading.inputs import Input
@@ -157,20 +159,36 @@ def get(name: str) -> RatingProtocol:
   return protocol
 
 
-def _own() -> tuple[dict[str, RatingProtocol], dict[str, tuple[str, list[int]]]]:
+def translated(protocol: RatingProtocol, language: str) -> RatingProtocol:
+  """Returns a protocol of xmcap's own in one of `page_texts.LANGUAGES`; a user's as it is."""
+  return _own(language)[protocol.name] if protocol.name in PROTOCOLS else protocol
+
+
+@functools.cache
+def _own(language: str) -> dict[str, RatingProtocol]:
   contents = json.loads(elements.resource("rating_protocols.json", "xmcap.human"))
-  shorter = {}
+  texts = page_texts.catalogue(language)["protocols"]
+  protocols = {}
   for name, content in contents.items():
-    if "like" in content:
-      other = contents[content["like"]]
-      (criterion,) = other["criteria"]
-      places = [place for place, (value, _) in enumerate(criterion["choices"]) if value in content["values"]]
-      shorter[name] = content["like"], places
-      choices = [criterion["choices"][place] for place in places]
-      contents[name] = {**other, "criteria": [{**criterion, "choices": choices}]}
-  file = "rating_protocols.json"
-  return {name: parse({"name": name, **content}, file) for name, content in contents.items()}, shorter
+    other = content.get("like", name)
+    values = content.get("values")
+    worded = _with_texts(contents[other], texts[other], values)
+    protocols[name] = parse({"name": name, **worded}, f"texts/{language}.json")
+  return protocols
 
 
-PROTOCOLS, SHORTER = _own()
-"""Name -> protocol; and of one that has some choices of another's only criterion, name -> the other, their places."""
+def _with_texts(
+  content: dict[str, Any], texts: dict[str, Any], values: Sequence[float] | None
+) -> dict[str, Any]:
+  """Returns a protocol with its texts; of the choices only those of `values`, if there are any."""
+  criteria = []
+  for criterion in content["criteria"]:
+    words = texts["criteria"][criterion["name"]]
+    choices = zip(criterion["choices"], words["choices"], strict=True)
+    chosen = [choice for choice in choices if values is None or choice[0] in values]
+    criteria.append({**criterion, **words, "choices": chosen})
+  return {**content, **texts, "criteria": criteria}
+
+
+PROTOCOLS = _own(page_texts.ENGLISH)
+"""Name -> protocol, in English."""

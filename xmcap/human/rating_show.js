@@ -1,38 +1,35 @@
 // ---- Showing
 
+// In pixels, of a narrow page: the most between its parts, and the least height of its picture, as in the style sheet.
+const GAP = 10;
+const LEAST_PICTURE = 64;
+
 function questionPart(item, card, number) {
   const criterion = criteria[number];
-  const { heading, question, meanings, lang } = texts[number];
+  const { heading, question } = shown.criteria[number];
   const fieldset = copyOf("criterion");
   fieldset.classList.toggle("penalty", isPenalty(criterion));
   if (together) fieldset.setAttribute("aria-label", `${heading}: ${item.captions[0]}`);
-  Object.assign(fieldset.querySelector("legend"), { textContent: heading, lang, dir: "auto" });
-  Object.assign(fieldset.querySelector(".question"), { textContent: question, lang, dir: "auto" });
-  const choices = criterion.choices.map(([value], step) => {
-    const button = copyOf("choice");
-    const key = criterion.first_key + step;
-    Object.assign(button.dataset, { value, key });
-    button.querySelector(".value").textContent = labelOf(criterion, step);
-    Object.assign(button.querySelector(".meaning"), { textContent: meanings[step], lang, dir: "auto" });
-    button.addEventListener("click", () => rate(card, number, value));
-    return button;
-  });
-  fieldset.querySelector(".choices").append(...choices);
+  Object.assign(fieldset.querySelector("legend"), { textContent: heading, ...inRubric() });
+  Object.assign(fieldset.querySelector(".question"), { textContent: question, ...inRubric() });
+  const parts = levelParts(levelsOf(shown.criteria[number]), (value) => rate(card, number, value));
+  fieldset.append(parts.words, parts.choices);
   fieldset.addEventListener("focusin", () => {
     current = [card, number];
     showMark();
   });
-  return { fieldset, choices };
+  return { fieldset, ...parts };
 }
 
 function cardPart(item, card, direction) {
   const section = copyOf("card");
+  fillPhrases(section);
   item.captions.forEach((text, side) => {
     const part = copyOf("caption");
     const several = together && screens[place].length > 1;
-    const heading = protocol.captions[side] + (several ? ` ${card + 1}` : "");
+    const heading = shown.captions[side] + (several ? ` ${card + 1}` : "");
     part.setAttribute("aria-label", heading);
-    part.querySelector("h2").textContent = heading;
+    Object.assign(part.querySelector("h2"), { textContent: heading, ...inRubric() });
     showCaption(part.querySelector("p"), text, item.language, direction);
     section.querySelector(".captions").append(part);
   });
@@ -47,28 +44,27 @@ function cardPart(item, card, direction) {
 // Shows another screen.
 function render() {
   const [item] = screens[place];
-  const shown = data.languages[item.language];
-  byId("place").textContent = `Item ${place + 1} of ${screens.length}`;
-  byId("place").append(create("span", shown.name, { className: "language" }));
+  const { direction, ...named } = data.languages[item.language];
+  byId("place").replaceChildren(phrase("item", { place: place + 1, all: screens.length }), languageTag(named));
   showPicture(item);
-  showReferences(item, shown.direction);
+  showReferences(item, direction);
   byId("cards").replaceChildren();
-  cards = screens[place].map((one, card) => cardPart(one, card, shown.direction));
+  cards = screens[place].map((one, card) => cardPart(one, card, direction));
   byId("back").disabled = place === 0;
   show();
+  fitPicture();
 }
 
 // Shows the answers of the screen.
 function show() {
   for (const { item, section, questions, total } of cards) {
-    questions.forEach(({ choices }, number) => {
-      const answer = shownOf(item, criteria[number]);
+    questions.forEach((question, number) => {
+      showLevel(question, shownOf(item, criteria[number]));
       const before = firstOf(item, criteria[number]);
-      for (const choice of choices) {
-        const value = Number(choice.dataset.value);
-        choice.setAttribute("aria-pressed", String(value === answer));
-        choice.classList.toggle("first", value === before);
-        choice.title = value === before ? `${first.rater}'s answer` : "";
+      for (const choice of question.choices.children) {
+        const isFirst = Number(choice.dataset.value) === before;
+        choice.classList.toggle("first", isFirst);
+        choice.title = isFirst ? phrase("check_answer", { rater: first.rater }) : "";
       }
     });
     section.classList.toggle("rated", isRated(item));
@@ -80,13 +76,13 @@ function show() {
   }
   const count = screens.filter(isDone).length;
   byId("progress").value = count;
-  byId("rated").textContent = `${count} of ${screens.length} rated`;
+  byId("rated").textContent = phrase("rated", { count, all: screens.length });
   byId("save").classList.toggle("due", unsaved);
-  byId("save").title = unsaved ? "Some answers are not saved yet" : "All answers are saved";
+  byId("save").title = phrase(unsaved ? "save_due" : "save_done");
   byId("rater-shown").textContent = rater;
   showMark();
-  say(first && screens[place].some(({ id }) => !(id in answers) && first.answers[id])
-    ? `The answers are ${first.rater}'s: change what is wrong, then press Enter.` : "");
+  showMessage(first && screens[place].some(({ id }) => !(id in answers) && first.answers[id])
+    ? phrase("check_shown", { rater: first.rater }) : "");
 }
 
 function showMark() {
@@ -94,8 +90,20 @@ function showMark() {
     const isMarked = many && card === current[0] && number === current[1];
     fieldset.classList.toggle("current", isMarked);
   }));
-  const { heading, question } = texts[current[1]];
-  byId("asked").replaceChildren(create("strong", heading, { dir: "auto" }), create("span", question, { dir: "auto" }));
+  const { heading, question } = shown.criteria[current[1]];
+  byId("asked").replaceChildren(create("strong", heading, inRubric()), create("span", question, inRubric()));
+}
+
+// On a narrow page the picture shrinks until a caption and all its levels fit below it, or all tags; if these are too
+// many, one scrolls to them below a picture of full height.
+function fitPicture() {
+  if (byId("rating").hidden) return;
+  const heightOf = (part) => part.getBoundingClientRect().height;
+  const bars = [document.querySelector(".bar"), byId("place"), byId("nav")].reduce((sum, part) => sum + heightOf(part), 0);
+  const heights = cards.map(({ section }) => heightOf(section) + GAP);
+  const below = isLines ? heights.reduce((sum, height) => sum + height, heightOf(byId("asked")) + GAP) : Math.max(...heights);
+  const room = Math.floor(window.innerHeight - bars - below - 4 * GAP);
+  document.documentElement.style.setProperty("--picture", isLines && room < LEAST_PICTURE ? "30vh" : `${room}px`);
 }
 
 function showPicture(item) {
@@ -111,10 +119,10 @@ function showPicture(item) {
 
 function showCaption(element, text, code, direction) {
   const empty = !text.trim();
-  element.textContent = empty ? "The caption is empty." : text;
+  element.textContent = empty ? phrase("empty") : text;
   element.classList.toggle("empty", empty);
-  element.lang = empty ? "en" : code;
-  element.dir = empty ? "ltr" : direction;
+  element.lang = empty ? ui.code : code;
+  element.dir = empty ? ui.direction : direction;
 }
 
 function showReferences(item, direction) {
@@ -142,13 +150,13 @@ function readRatings(text) {
     if (row?.taken_back === true && ids.has(row.item)) return;
     const name = typeof row?.rater === "string" ? tidy(row.rater) : "";
     if (!ids.has(row?.item) || !name || name.length > MOST_OF_NAME || !(row.item in accepted({ [row.item]: row }))) {
-      throw new Error(`Line ${number + 1} is no rating of this page.`);
+      throw new Error(phrase("check_no_rating", { line: number + 1 }));
     }
-    if (row.item in rows) throw new Error(`Line ${number + 1} rates an item again; keep one line of it.`);
+    if (row.item in rows) throw new Error(phrase("check_twice", { line: number + 1 }));
     rows[row.item] = row;
     raters.add(name);
   });
-  if (raters.size !== 1) throw new Error(`The file has the ratings of ${raters.size} people; choose one of one person.`);
+  if (raters.size !== 1) throw new Error(phrase("check_people", { count: raters.size }));
   return { rater: [...raters][0], answers: accepted(rows) };
 }
 
@@ -159,7 +167,7 @@ async function chooseFirst() {
   if (!file) return;
   try {
     chosen = readRatings(await file.text());
-    byId("first-read").textContent = `Ratings of ${chosen.rater}: ${Object.keys(chosen.answers).length}`;
+    byId("first-read").textContent = phrase("check_read", { rater: chosen.rater, count: Object.keys(chosen.answers).length });
   } catch (error) {
     byId("first").value = "";
     byId("first-read").textContent = error.message;
@@ -200,9 +208,12 @@ function letterOf(event) {
   return /^Key[A-Z]$/.test(event.code) ? event.code[3].toLowerCase() : null;
 }
 
+// The arrow in the direction of reading leads to the next item.
+const goAside = (by) => go(place + (ui.direction === "rtl" ? -by : by));
+
 const actions = bare({
-  ArrowLeft: () => go(place - 1),
-  ArrowRight: () => go(place + 1),
+  ArrowLeft: () => goAside(-1),
+  ArrowRight: () => goAside(1),
   Home: () => go(0),
   End: () => go(screens.length - 1),
   Enter: goOn,
@@ -218,7 +229,7 @@ function moveMark(by) {
   mark(current[0] * criteria.length + current[1] + by);
   show();
   scrollToMark();
-  say(texts[current[1]].heading);
+  showMessage(shown.criteria[current[1]].heading);
 }
 
 function onKey(event) {
@@ -227,7 +238,7 @@ function onKey(event) {
   const onControl = event.target.closest("button:not(.choice), summary");
   if (event.key === "Enter" && (onControl || event.repeat)) return;
   const digit = digitOf(event);
-  const choice = digit && marked().choices.find(({ dataset }) => dataset.key === digit);
+  const choice = digit && [...marked().choices.children].find(({ dataset }) => dataset.key === digit);
   const action = actions[event.key] ?? actions[letterOf(event)];
   if (choice) {
     rate(...current, Number(choice.dataset.value));
@@ -264,9 +275,10 @@ window.addEventListener("storage", (event) => {
   show();
 });
 
+window.addEventListener("resize", fitPicture);
 fillProtocol();
 fillLanguages();
-// A page in one language starts with the instructions in that language.
+// A page in one language starts in that language.
 const only = Object.keys(data.languages);
 chooseLanguage(only.length === 1 ? only[0] : readKept(lastLanguage) ?? "");
 rater = readKept(lastRater) ?? "";

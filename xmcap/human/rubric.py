@@ -16,7 +16,7 @@ from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.human import agreement, fields, rating_protocols
 from xmcap.human.sheets import Cell, Findings, Sheet, SheetColumn
-from xmcap.reading import joining
+from xmcap.reading import joining, label_words
 from xmcap.terminal import shown
 
 _MEMBERS = ("language", "image/key", "system", "rater")
@@ -164,6 +164,7 @@ def read(paths: joining.Paths) -> RubricRatings:
     languages.check(language, where)
     of_tags = "tag" in row
     text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
+    text = label_words.word(text) if of_tags else text
     criteria = tuple(name for name in row if name not in rating_protocols.RESERVED | {"image/key"})
     own = (fields.text(row, "protocol", where), of_tags, criteria)
     if not criteria:

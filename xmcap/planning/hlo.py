@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from xmcap.errors import XmcapError
+
 BETWEEN_SLICES = "between slices"
 """The kind of transfers between slices, which the hosts send over the data centre's network."""
 
@@ -18,6 +20,8 @@ _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_co
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_NAME = re.compile(r'op_name="([^"]*)"')
+_KERNEL = 'custom_call_target="tpu_custom_call"'  # in Pallas
 # Of a `dot`, and of a call of cuBLAS.
 _CONTRACTED = re.compile(r'lhs_contracting_dim(?:s=\{|ensions":\[)([\d,"]*)')
 _OPERAND = re.compile(r"%([\w.-]+)")
@@ -96,7 +100,8 @@ class Module:
   def cycles(self, unknown_trips: int = 1) -> int:
     """The compiler's estimate for one chip, without communication; 0 if it makes none (CPUs and GPUs).
 
-    Loops with an unknown trip count count as `unknown_trips` iterations.
+    Loops with an unknown trip count count as `unknown_trips` iterations. Raises XmcapError for a program with a kernel
+    in Pallas, of which the compiler estimates nothing.
     """
     return self._cycles(self.main, unknown_trips)
 
@@ -161,11 +166,26 @@ class Module:
     executed = [(trips * times, one) for name in instruction.called for times, _, one in self._executed(name)]
     return sum(times * _product_flops(one, shapes) for times, one in ((1, instruction), *executed))
 
+  def cycles_by_operation(self) -> Mapping[str, int]:
+    """`cycles` divided by the operation of jax that an instruction computes, such as `jit(f)/vit/mlp/dot_general`."""
+    cycles: collections.Counter[str] = collections.Counter()
+    for times, _, instruction in self._executed(self.main):
+      name = _NAME.search(instruction.rest)
+      cycles[name[1] if name else ""] += times * self._cycles_of(instruction)
+    return cycles
+
   def _cycles(self, function: str, unknown_trips: int = 1) -> int:
     total = 0
     for times, _, instruction in self._executed(function, unknown_trips):
-      total += times * sum(map(int, _CYCLES.findall(instruction.rest)))
+      total += times * self._cycles_of(instruction)
     return total
+
+  def _cycles_of(self, instruction: Instruction) -> int:
+    if _KERNEL in instruction.rest:
+      raise XmcapError(
+        f"the compiler estimates no cycles of the kernel {instruction.name}, so none of the program"
+      )
+    return sum(map(int, _CYCLES.findall(instruction.rest)))
 
   def _executed(
     self, function: str, unknown_trips: int = 1, times: int = 1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xmcap import digests
 from xmcap.errors import UsageError
 from xmcap.ranked import prompts
-from xmcap.reading import literals
+from xmcap.reading import label_words, literals
 from xmcap.reading.inputs import Input
 
 NAMES = 1_000
@@ -53,7 +53,10 @@ def read(path: str | os.PathLike) -> English:
 
 def note(names: tuple[str, ...]) -> list[str]:
   """Returns the note of a table whose English names of all classes are not those of the paper."""
-  if len(names) != NAMES or digests.of_texts(names) == DIGEST:
+  if len(names) != NAMES or DIGEST in (
+    digests.of_texts(names),
+    digests.of_texts(map(label_words.word, names)),
+  ):
     return []
   return [
     "en: these 1,000 names are not OpenAI's, with which the paper scores English; `xmcap data labels --english` puts "

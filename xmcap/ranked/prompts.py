@@ -1,8 +1,9 @@
 """Prompts for zero-shot classification: templates with a placeholder for the class name, by language."""
 
 import os
+from collections.abc import Collection
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
 from xmcap.reading import jsonl
 from xmcap.terminal import shown
@@ -34,6 +35,15 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     path,
     languages.of_wikipedia,
   )
+
+
+def unmatched(prompts: Collection[str], labels: Collection[str]) -> list[str]:
+  """Returns the lines about language codes with labels and no prompts, and with prompts and no labels."""
+  sides = {
+    "no prompts in {}, whose names are embedded alone": [code for code in labels if code not in prompts],
+    "no labels in {}, whose prompts are not used": [code for code in prompts if code not in labels],
+  }
+  return [line.format(wording.first_few(codes)) for line, codes in sides.items() if codes]
 
 
 def fill(prompt: str, name: str) -> str:

@@ -162,6 +162,11 @@ def ties_note(undecided: int) -> list[str]:
   ]
 
 
+def no_keys_note(noun: str) -> str:
+  """Returns the note of a table about a set of images or queries whose keys are the numbers from 0."""
+  return f"{noun} without keys are signed by their numbers, by which another set of as many is the same: give --keys"
+
+
 def _counted(chosen: np.ndarray, copies: np.ndarray) -> np.ndarray:
   """Returns int64 [rows], the number of chosen candidates per row, counting each distinct one with its copies."""
   counts = np.count_nonzero(chosen, axis=1)

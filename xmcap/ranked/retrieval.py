@@ -27,7 +27,6 @@ from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 
-_DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
 _Pairs = list[tuple[int, str]]  # index of the image, caption
 
 
@@ -66,7 +65,7 @@ def score_retrieval(
   seed: int = 0,
   title: str = "",
 ) -> System:
-  """Scores images and captions against each other; notes of the table have the median ranks.
+  """Scores images and captions against each other.
 
   Args:
     images: [N, D]; a copy of those of a language is kept as float32.
@@ -92,7 +91,6 @@ def score_retrieval(
   statistics, tied = {}, 0
   counted: dict[str, CaptionRows] = {}
   doubts: dict[str, list[str]] = {}
-  medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for language in languages_lib.ordered(captions):
     embedded = texts[language]()
     where = f"texts of {language}"
@@ -119,9 +117,7 @@ def score_retrieval(
         f"{shares[0]:.1%}, and {better:.1%} in that order" if order else f"{shares[0]:.1%}, {shares[1]:.1%}"
       )
       doubts.setdefault(order, []).append(f"{language} {said}")
-    for direction, of_direction in ranked.items():
-      tied += of_direction.undecided
-      medians[direction].append(f"{language} {np.median(of_direction.expected()):g}")
+    tied += sum(of_direction.undecided for of_direction in ranked.values())
   parts = {
     "similarity": similarity,
     "languages": " ".join(statistics),
@@ -136,11 +132,7 @@ def score_retrieval(
     "captions_per_image": per_image,
     "candidates": "language",
   }
-  notes = row_order.notes(doubts)
-  notes += [
-    f"median rank, {_DIRECTIONS[direction]}: {', '.join(cells)}" for direction, cells in medians.items()
-  ]
-  notes += ranks.ties_note(tied)
+  notes = row_order.notes(doubts) + ranks.ties_note(tied)
   if empty := [
     f"{language} {count:,}"
     for language, of_language in counted.items()
@@ -237,7 +229,12 @@ def _of_language(
   values |= {f"i2t_r{k}": to_text.hits(k)[:, None] for k in depths}
   values["i2t_mrr"] = to_text.reciprocals()[:, None]
   values["i2t_ndcg"] = to_text.ndcg[:, None]
-  return Statistics.of(of_pictures, values, len(texts)), {"t2i": to_picture, "i2t": to_text}
+  ranked = {"t2i": to_picture, "i2t": to_text}
+  medians = {
+    f"{direction}_median_rank": float(np.median(of_direction.expected()))
+    for direction, of_direction in ranked.items()
+  }
+  return Statistics.of(of_pictures, values, len(texts), medians), ranked
 
 
 def _references(path: str | os.PathLike, language: str | None) -> tuple[tuple[str, ...], dict[str, _Pairs]]:

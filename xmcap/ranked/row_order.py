@@ -35,11 +35,9 @@ def check_beside(
     UsageError: a row is of another image or caption.
   """
   path, folder = pathlib.Path(images), pathlib.Path(texts)
-  beside = path.with_name(embedding_files.KEYS)
-  if path.name == embedding_files.PICTURES and beside.is_file():
-    own, _ = embedding_files.map_images(path.parent)
-    if not set(own).isdisjoint(keys):
-      _check(beside, own, keys)
+  own = embedding_files.keys_beside(path)
+  if not set(own).isdisjoint(keys):
+    _check(path.with_name(embedding_files.KEYS), own, keys)
   for array in folder.glob("*.npy"):
     language, lines = languages.canonical(array.stem) or "", array.with_suffix(".jsonl")
     if language in captions and lines.is_file():

@@ -16,6 +16,7 @@ from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.files import tensors as tensor_files
+from xmcap.ranked import ranks as rank_lib
 from xmcap.ranked import zero_shot
 from xmcap.reading import embedding_files, embedding_rows
 from xmcap.reading.embedding_rows import Embeddings
@@ -143,7 +144,7 @@ def score_matrix(
   seed: int = 0,
   title: str = "",
 ) -> System:
-  """Scores a matrix: a table with one row, that of the queries' language, and a note with the median rank.
+  """Scores a matrix: a table with one row, that of the queries' language.
 
   Args:
     matrix: scores [Q, C].
@@ -158,6 +159,7 @@ def score_matrix(
   """
   code = languages_lib.get(language).code
   count, width = matrix.shape
+  unnamed = keys is None
   keys = [str(number) for number in range(count)] if keys is None else list(keys)
   if len(keys) != count or len(set(keys)) < count:
     raise UsageError(f"{len(keys):,} keys for {count:,} queries, or one of them twice; give each its own")
@@ -170,7 +172,7 @@ def score_matrix(
     [ranks(chunk, targets[first : first + len(chunk)]) for first, chunk in matrix.chunks()]
   )
   values = {"mrr": 1 / places[:, None]} | {f"recall_{k}": places[:, None] <= k for k in depths}
-  statistics = {code: Statistics.of(keys, values, width)}
+  statistics = {code: Statistics.of(keys, values, width, {"median_rank": float(np.median(places))})}
   parts = {
     "similarity": "given",
     "languages": code,
@@ -180,9 +182,7 @@ def score_matrix(
     ),
     "candidates": str(width),
   }
-  notes = [
-    f"median rank {np.median(places):g} of {width:,} candidates; where scores tie, the worst rank counts"
-  ]
+  notes = [rank_lib.no_keys_note("queries")] if unnamed else []
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)
 

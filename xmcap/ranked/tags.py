@@ -3,6 +3,7 @@
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV-B.
 """
 
+import itertools
 import numbers
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from xmcap import wording
 from xmcap.arguments import checked
 from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
-from xmcap.reading import captions
+from xmcap.reading import captions, label_words
 from xmcap.reading.tag_files import Scores
 from xmcap.scoring.metrics.tags import DEPTHS
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
@@ -35,7 +36,8 @@ def score_tags(
 ) -> System:
   """Scores predicted tags against the true ones.
 
-  Images without a true tag are left out, as no tag can be right there; a note gives their number.
+  Images without a true tag are left out, as no tag can be right there; a note gives their number. Tags are compared
+  as words, see `label_words.word`.
 
   Args:
     references: language code -> image key -> the true tags.
@@ -55,12 +57,14 @@ def score_tags(
   names = captions.plain_language, captions.plain_key
   references = captions.nested("references", references, form, *names, _tags)
   predictions = captions.nested("predictions", predictions, form, *names, _scored_tags)
-  vocabulary = None if vocabulary is None else frozenset(vocabulary)
-  statistics, left_out = {}, {}
+  vocabulary = None if vocabulary is None else frozenset(map(label_words.word, vocabulary))
+  statistics, left_out, alike = {}, {}, {}
   for language in languages_lib.ordered(references):
     truth = references[language]
     predicted = predictions.get(language, {})
     _check(language, truth, predicted, max(depths), vocabulary)
+    own, theirs = (frozenset(itertools.chain.from_iterable(tags.values())) for tags in (truth, predicted))
+    alike[language] = label_words.alike(theirs, own)
     keys = sorted(key for key in truth if truth[key])
     if not keys:
       raise UsageError(f"'{language}': no picture has a true tag; leave the language out")
@@ -89,6 +93,7 @@ def score_tags(
   }
   without = ", ".join(f"{language} {count:,}" for language, count in left_out.items() if count)
   notes = [f"pictures without a true tag are left out: {without}"] if without else []
+  notes += label_words.note("predicted tags", "true ones", alike)
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)
 
@@ -98,14 +103,18 @@ def _tags(value: Any) -> list[str]:
     raise captions.Wrong(f"{shown(repr(value))} must be a list of tags")
   if not all(isinstance(tag, str) for tag in value):
     raise captions.Wrong(f"{shown(repr(value))} must be a list of strings")
-  return list(map(str, value))
+  return label_words.words(value)
 
 
 def _scored_tags(value: Any) -> dict[str, float]:
   is_scored = isinstance(value, Mapping) and all(isinstance(score, numbers.Real) for score in value.values())
   if not is_scored or not all(isinstance(tag, str) for tag in value):
     raise captions.Wrong(f"{shown(repr(value))} must be {{tag: score}}")
-  return {str(tag): float(score) for tag, score in value.items()}
+  scores: dict[str, float] = {}
+  for tag, score in value.items():
+    name = label_words.word(tag)
+    scores[name] = max(float(score), scores.get(name, float(score)))
+  return scores
 
 
 def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> float:

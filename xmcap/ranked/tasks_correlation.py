@@ -18,16 +18,22 @@ from xmcap import grid, languages, spreadsheet, wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.papers import babel_imagenet_languages
+from xmcap.progress import Say
 from xmcap.ranked import babel_baselines, retrieval_sets
 from xmcap.reading import tables
 from xmcap.reading.inputs import Input
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import correlation
+from xmcap.scoring.tables.signature import Signature
 from xmcap.terminal import shown
 
 _COUNT = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?")
 _LOG = "log10 of the count"
 _METRICS = {"zero_shot": "top1", "retrieval": "t2i_r1"}
+_TEST_SET = (
+  "images",
+  "targets",
+)  # parts of a signature; the others may differ between models or by languages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,24 +74,32 @@ class Points:
     )
 
 
-def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") -> Points:
+def points(
+  zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "", say: Say = lambda line: None
+) -> Points:
   """Pairs the tables of models.
 
   Args:
     zero_shot, retrieval: folders of `xmcap score zero-shot` and `xmcap score retrieval`, a pair a model, in the same
-      order. Languages that only one of the two has are left out.
+      order. Languages that only one of the two has are left out, and named to `say`.
     paper: one of `retrieval_sets.SETS`, whose printed points of the paper's models are added; "": none.
 
   Raises:
-    UsageError: the numbers of folders differ, one has no such scores, or fewer than two points are left.
+    UsageError: the numbers of folders differ, one has no such scores, the models of a task were scored on other
+      images, or fewer than two points are left.
   """
   if len(zero_shot) != len(retrieval):
     raise UsageError(
       f"--zero_shot names {len(zero_shot)} folders and --retrieval {len(retrieval)}; give one of each for each model"
     )
+  _check_test_set("zero_shot", zero_shot)
+  _check_test_set("retrieval", retrieval)
   rows: list[tuple[str, str, float, float]] = []
   for name, *folders in zip(_models(zero_shot), zero_shot, retrieval, strict=True):
     accuracy, recall = (_scores(folder, kind) for folder, kind in zip(folders, _METRICS, strict=True))
+    for folder, own, others in ((folders[0], accuracy, recall), (folders[1], recall, accuracy)):
+      if absent := [language for language in others if language not in own]:
+        say(f"{folder}: no scores in {', '.join(absent)}, which are left out")
     rows += [
       (name, language, accuracy[language], recall[language]) for language in recall if language in accuracy
     ]
@@ -122,6 +136,7 @@ def of_counts(
   Raises:
     UsageError: a folder has no such scores, there is no such model, or fewer than two points are left.
   """
+  _check_test_set("zero_shot", zero_shot)
   accuracies, classes = {}, {}
   for name, folder in zip(_models(zero_shot), zero_shot, strict=True):
     accuracies[name] = _scores(folder, "zero_shot")
@@ -182,6 +197,20 @@ def _models(folders: Sequence[str]) -> list[str]:
   if twice := wording.repeated(names):
     raise UsageError(f"--zero_shot: '{shown(twice[0])}' is given twice; give a folder for each model")
   return names
+
+
+def _check_test_set(kind: str, folders: Sequence[str]) -> None:
+  """Raises UsageError if the signatures of the tables of a task name other images or targets than the first's."""
+  signed = [
+    Signature.parse(read_table(pathlib.Path(folder, "table.json")).signature).parts for folder in folders
+  ]
+  for folder, parts in zip(folders, signed, strict=True):
+    for name in _TEST_SET:
+      if parts.get(name) != signed[0].get(name):
+        raise UsageError(
+          f"--{kind}={folder}: scored on other pictures than {folders[0]} ({name}: {parts.get(name)} against "
+          f"{signed[0].get(name)}); score all models on one set"
+        )
 
 
 def _scores(folder: str, kind: str, column: str = "") -> dict[str, float]:

@@ -18,7 +18,7 @@ from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
 from xmcap.papers import babel_imagenet_languages
 from xmcap.ranked import class_curve, openai_english, ranks, row_order
-from xmcap.reading import embedding_files, embedding_rows, jsonl
+from xmcap.reading import embedding_files, embedding_rows, jsonl, label_words
 from xmcap.reading.embedding_rows import Embeddings
 from xmcap.reading.inputs import Input
 from xmcap.scoring import metrics
@@ -123,6 +123,7 @@ def score_zero_shot(
   Raises:
     UsageError: the arguments do not match, or as `embedding_rows.prepared` and `ranks.rank`.
   """
+  unnamed = keys is None
   keys = [str(number) for number in range(len(images))] if keys is None else list(keys)
   _check(images, targets, keys, labels, texts)
   images = embedding_rows.prepared(images, similarity, "pictures")
@@ -192,8 +193,10 @@ def score_zero_shot(
   notes += [
     *class_curve.notes(curves),
     *_shared_names(labels),
+    *_alike_names(labels),
     *ranks.ties_note(tied),
     *openai_english.note(english),
+    *([ranks.no_keys_note("pictures")] if unnamed else []),
   ]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return ZeroShot(table, statistics, classes, tuple(keys), predicted, curves)
@@ -355,4 +358,21 @@ def _shared_names(labels: Mapping[str, Labels]) -> list[str]:
     f"{wording.count(sum(counts), 'label')} in {wording.count(num_languages, 'language')} equal that of another "
     "class, so "
     "these classes tie"
+  ]
+
+
+def _alike_names(labels: Mapping[str, Labels]) -> list[str]:
+  """Returns the note about names that differ from another class's, but are the same word or differ in case alone."""
+  counts = {}
+  for language, classes in labels.items():
+    forms: dict[str, set[str]] = {}
+    for name in classes.names:
+      forms.setdefault(label_words.letters(name), set()).add(name)
+    if several := sum(len(of_word) for of_word in forms.values() if len(of_word) > 1):
+      counts[language] = several
+  if not counts:
+    return []
+  named = ", ".join(f"{language} {count:,}" for language, count in counts.items())
+  return [
+    f"labels that differ from another class's in case or form alone, so that a model may not tell them: {named}"
   ]

@@ -5,7 +5,7 @@ Files are mapped, and their rows read when they are needed (see `embedding_rows`
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -67,6 +67,14 @@ def map_images(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
   return keys, array
 
 
+def keys_beside(path: str | os.PathLike) -> tuple[str, ...]:
+  """Returns the keys of the rows of `pictures.npy` in a folder of `xmcap embed`; () for another file."""
+  path = pathlib.Path(path)
+  if path.name != PICTURES or not path.with_name(KEYS).is_file():
+    return ()
+  return map_images(path.parent)[0]
+
+
 def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
   """Returns rows of embeddings [N, D] as float64 with length 1; UsageError for length 0, NaN or infinity."""
   wide = array[rows].astype(np.float64)
@@ -114,11 +122,25 @@ def by_language(
 
 def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) -> None:
   """Raises UsageError if a language has no embeddings of its texts."""
+  codes = tuple(codes)
   missing = [language for language in codes if language not in texts]
   if missing:
+    others = [language for language in texts if language not in codes]
+    but = f" (but embeddings in {wording.first_few(others)})" if others else ""
     raise UsageError(
-      f"no embeddings of the {noun} in {wording.first_few(missing)}; embed them, or choose --languages"
+      f"no embeddings of the {noun} in {wording.first_few(missing)}{but}; embed them, or choose --languages"
     )
+
+
+def not_scored(codes: Collection[str], texts: Mapping[str, Read], noun: str) -> list[str]:
+  """Returns the line about languages with embeddings and without texts; [] if there are none."""
+  others = [language for language in texts if language not in codes]
+  if not others:
+    return []
+  return [
+    f"embeddings in {wording.count(len(others), 'further language')} are not scored, as there are no {noun} in "
+    f"{wording.first_few(others)}"
+  ]
 
 
 def check_width(name: str, embeddings: Embeddings, other: str, others: Embeddings) -> None:

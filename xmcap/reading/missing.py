@@ -55,7 +55,9 @@ def match_references(
   absent = sorted(set(predicted) - codes)
   if absent:
     named = ", ".join(_with_relative(code, codes) for code in absent)
-    raise Unmatched(f"no references in {named}: choose other --languages, or add references")
+    unpredicted = ", ".join(code for code in scored if code not in set().union(*predictions.values()))
+    but = f", and no predictions in {unpredicted}" if unpredicted else ""
+    raise Unmatched(f"no references in {named}{but}: choose other --languages, or add references")
   _refuse_differing(references, predictions, scored, missing, failed or {})
   return scored
 
@@ -130,7 +132,10 @@ def _refuse_differing(
   if unanswered:
     problems.append(failed_requests.count(unanswered, total))
   if absent:
-    problems.append(f"{len(absent):,} of {total:,} predictions are missing ({_few_pairs(absent)})")
+    predicted = set().union(*predictions.values())
+    whole = ", ".join(code for code in scored if code not in predicted)
+    of = f", all in {whole}" if whole else ""
+    problems.append(f"{len(absent):,} of {total:,} predictions are missing ({_few_pairs(absent)}){of}")
   if extra:
     unknown = {key for _, key in extra if key not in references}
     problems.append(

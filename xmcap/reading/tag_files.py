@@ -15,6 +15,7 @@ from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Say
+from xmcap.reading import label_words
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -151,6 +152,6 @@ def _scores(names: list[Any], scores: list[Any] | None, where: str) -> dict[str,
     is_finite = isinstance(score, int | float) and not isinstance(score, bool)
     if not is_finite or not -_LARGEST <= score <= _LARGEST:
       raise UsageError(f"{where}: the score of '{shown(name)}' is no finite number; mend it")
-  if repeated := wording.repeated(names):
+  if repeated := wording.repeated(map(label_words.word, names)):
     raise UsageError(f"{where}: the tag '{shown(repeated[0])}' is given twice; keep one")
   return dict(zip(names, map(float, scores), strict=True))

@@ -88,7 +88,7 @@ def read_table(path: str | os.PathLike) -> score_table.Table:
     language: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
     for language, row in content.languages.items()
   }
-  names = [row.keys() - {*means_lib.COUNTS} for row in rows.values()]
+  names = [set(filter(means_lib.is_metric, row)) for row in rows.values()]
   if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
     raise UsageError(
       f"{path}: languages differ in their metrics, or a metric is unknown to this version; score again"

@@ -22,7 +22,7 @@ from xmcap.models.parts import (
   input_shape,
   reads_stored,
 )
-from xmcap.training import token_loss
+from xmcap.training import token_logits, token_loss
 
 Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
@@ -39,6 +39,8 @@ class CaptionObjective:
     label_smoothing: probability spread over all other tokens. The entropy of the smoothed target is subtracted, so
       that a perfect prediction has loss 0.
     z_loss: weight of log(Z)^2, which keeps the softmax's normalizer Z near 1 (Chowdhery et al. 2022).
+    one_pass: sum exponentials while a TPU makes the logits; the loss is infinite where log Z is 118 above the mean
+      logit + log(vocabulary). See `token_logits`.
   """
 
   def __init__(
@@ -47,6 +49,7 @@ class CaptionObjective:
     t5: LanguageModelConfig = gin.REQUIRED,
     label_smoothing: float = 0.0,
     z_loss: float = 1e-4,
+    one_pass: bool = True,
   ):
     if not 0 <= label_smoothing < 1 or z_loss < 0:
       raise UsageError(
@@ -55,6 +58,7 @@ class CaptionObjective:
     self.module = Captioner(vit, t5)
     self.label_smoothing = label_smoothing
     self.z_loss = z_loss
+    self.one_pass = one_pass
 
   def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
@@ -130,21 +134,32 @@ class CaptionObjective:
     logits = targets.size, self.module.t5.vocab_size
     bytes_of_all = 4 * math.prod(logits) / pieces(logits, "batch", "logits")
     parts = token_loss.parts_of(targets.shape[2], bytes_of_all)
-    loss, metrics = token_loss.summed(self._sums, parts, head, hidden, (targets, weights))
+    loss, metrics = token_loss.summed(self.sums, parts, head, hidden, (targets, weights))
     weight = jnp.sum(weights)
     loss, metrics = jax.tree.map(lambda total: total / jnp.maximum(weight, 1e-9), (loss, metrics))
     return loss, {**metrics, "weight": weight}
 
-  def _sums(
+  def sums(
     self, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
   ) -> tuple[jax.Array, Metrics]:
-    """The loss and the metrics of tokens, summed by weight, from the input of the logits and their parameters."""
+    """The loss and the metrics of tokens, summed by weight, as `token_loss.summed` takes them.
+
+    Args:
+      head: the parameters that make logits of `hidden` [..., E], as a part of all.
+      targets, weights: [...].
+    """
+    # One row per token: of more axes, a TPU would copy the exponentials into another layout.
+    hidden, targets, weights = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1), weights.reshape(-1)
     logits = cast(jax.Array, self.module.apply({"params": head}, hidden, method="logits"))
-    # A sum, as in t5x. The gradient of a gather would be a scatter, for which a TPU copies all of the logits' gradient.
-    rows = jax.lax.broadcasted_iota(targets.dtype, logits.shape, logits.ndim - 1)
-    of_targets = jnp.sum(jnp.where(rows == targets[..., None], logits, 0.0), axis=-1)
-    losses, cross_entropy = token_loss.token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
-    # Not argmax: the softmax needs the maximum anyway, and XLA's argmax is slow on CPUs.
-    right = of_targets >= jnp.max(logits, -1)
+    if self.one_pass:
+      bound = token_logits.lower_bound(head["decoder"]["logits_dense"], hidden)
+      reduced = token_logits.reduced_in_one_pass(logits, targets, bound, hidden.dtype)
+    else:
+      reduced = token_logits.reduced(logits, targets)
+    losses, cross_entropy = token_loss.token_losses(
+      reduced, logits.shape[-1], self.label_smoothing, self.z_loss
+    )
+    # Not argmax, which is slow in XLA on CPUs.
+    right = reduced.of_targets >= reduced.highest
     metrics = {"cross_entropy": jnp.sum(cross_entropy * weights), "accuracy": jnp.sum(right * weights)}
     return jnp.sum(losses * weights), metrics

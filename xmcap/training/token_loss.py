@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from xmcap.training.token_logits import TokenLogits
+
 MOST_BYTES = 2 << 30
 """Of the logits that a device has at one time."""
 
@@ -83,25 +85,26 @@ def _total(one: Callable[[Any], tuple[Any, Any]], split: Any) -> tuple[Any, Any]
 
 
 def token_losses(
-  logits: jax.Array, of_targets: jax.Array, label_smoothing: float = 0.0, z_loss: float = 0.0
+  logits: TokenLogits, vocab_size: int, label_smoothing: float = 0.0, z_loss: float = 0.0
 ) -> tuple[jax.Array, jax.Array]:
   """Cross-entropy of each token, with and without smoothing and z-loss; t5x's `cross_entropy_with_logits`.
 
   Args:
-    logits: [..., V]; computed in float32.
-    of_targets: [...], the logits of the target tokens.
+    logits: those of each token, reduced.
+    vocab_size: their number, V.
     label_smoothing: e; the target is 1 - e for the right token and e / (V - 1) for each other.
     z_loss: weight of log(Z)^2.
 
   Returns:
     The loss and the plain cross-entropy of each token, both float32 [...].
   """
-  logits = logits.astype(jnp.float32)
-  log_z = jax.nn.logsumexp(logits, axis=-1)
+  log_z, of_targets = logits.log_z, logits.of_targets
   cross_entropy = loss = log_z - of_targets
   if label_smoothing:
-    others = logits.shape[-1] - 1
+    others = vocab_size - 1
     right, wrong = 1.0 - label_smoothing, label_smoothing / others
     entropy = -(right * math.log(right) + others * wrong * math.log(wrong))
-    loss = right * cross_entropy + wrong * (others * log_z - (jnp.sum(logits, -1) - of_targets)) - entropy
+    loss = (
+      right * cross_entropy + wrong * (others * log_z - (vocab_size * logits.mean - of_targets)) - entropy
+    )
   return loss + z_loss * jnp.square(log_z), cross_entropy

@@ -7,6 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+from tests.ranked.tables import table
+from xmcap import digests
+from xmcap.data import records
 from xmcap.data.stream import TagStream
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
@@ -15,6 +18,7 @@ from xmcap.families.dual import embedder
 from xmcap.families.dual.text_input import OwnPieces
 from xmcap.families.dual.zero_shot_evaluator import ZeroShotEvaluator
 from xmcap.ranked import zero_shot
+from xmcap.scoring.tables.signature import Signature
 
 
 @pytest.fixture(name="embed")
@@ -84,7 +88,9 @@ def test_zero_shot_evaluator_top1_equals_scores_of_embeddings(tiny, objective, p
   content = {"EN": [list(range(len(names))), names], "DE": [[0, 1], ["Ding", "Sache"]]}
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps(content))
-  evaluator = ZeroShotEvaluator(stream, str(labels), name="noto", out_dir=str(tmp_path / "out"), bootstrap=3)
+  evaluator = ZeroShotEvaluator(
+    stream, labels=str(labels), name="noto", out_dir=str(tmp_path / "out"), bootstrap=3
+  )
   rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
 
   images, targets = [], []
@@ -102,9 +108,22 @@ def test_zero_shot_evaluator_top1_equals_scores_of_embeddings(tiny, objective, p
   ).table  # fmt: skip
   for code, row in table.rows.items():
     assert rows[code, "noto/top1"] == pytest.approx(row["top1"])
-  assert rows["", "noto/top1"] == pytest.approx(np.mean([row["top1"] for row in table.rows.values()]))
+  assert rows["mean", "noto/top1"] == pytest.approx(table.mean["top1"])
   written = {path.name for path in (tmp_path / "out" / "noto").iterdir()}
   assert {"table.csv", "classes.csv", "report.html", "scores.npz"} <= written
+
+
+def test_zero_shot_evaluator_signs_the_keys_of_the_records(tiny, objective, params, tmp_path):
+  labels = tmp_path / "labels.json"
+  labels.write_text(json.dumps({"EN": [[0, 1], ["dog", "cat"]]}))
+  signed = {}
+  for split in ("train[:12]", "train[12:]"):
+    stream = TagStream(tiny.name, split=split, batch_size=8, image_size=16, num_slots=1)
+    list(ZeroShotEvaluator(stream, labels=str(labels), out_dir=str(tmp_path / split)).run(params, None))
+    tagged = [record.key for record in records.RecordSource(tiny.location().data_dir, split) if record.tags]
+    signed[split] = Signature.parse(table(tmp_path / split)["signature"]).parts
+    assert signed[split]["images"] == digests.of_images(tagged)
+  assert signed["train[:12]"]["targets"] != signed["train[12:]"]["targets"]
 
 
 def test_zero_shot_evaluator_refuses_labels_of_another_corpus(tiny, objective, tmp_path):
@@ -112,4 +131,4 @@ def test_zero_shot_evaluator_refuses_labels_of_another_corpus(tiny, objective, t
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))
   with pytest.raises(UsageError, match="class 999, but the corpus has"):
-    ZeroShotEvaluator(stream, str(labels))
+    ZeroShotEvaluator(stream, labels=str(labels))

@@ -1,6 +1,7 @@
 """The tag evaluator: scores, prediction files and baselines of a split."""
 
 import json
+import pathlib
 
 import jax
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 from tests import drawn_params
 from tests.corpora import label_folders
+from tests.make import files
+from tests.make.command import xmcap
 from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.errors import UsageError
 from xmcap.families.tagging import tag_baselines
@@ -55,7 +58,13 @@ def stream(tiny, folders):
 def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folders, tmp_path):
   training = LabelStream(tiny.name, split="train[0%:]", labels=folders, batch_size=8, image_size=16)
   evaluator = TagEvaluator(
-    objective, stream, depths=(1, 3), baselines=training, name="test", out_dir=str(tmp_path), bootstrap=2
+    stream,
+    objective=objective,
+    depths=(1, 3),
+    baselines=training,
+    name="test",
+    out_dir=str(tmp_path),
+    bootstrap=2,
   )
   rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
 
@@ -73,17 +82,29 @@ def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folde
     for code in NAMES:
       for name in table.metrics:
         assert rows[code, f"{prefix}{name}"] == pytest.approx(table.rows[code][name])
-  assert rows["", "test/tags_p1"] == pytest.approx(np.mean([rows[code, "test/tags_p1"] for code in NAMES]))
+  assert rows["mean", "test/tags_p1"] == pytest.approx(
+    np.mean([rows[code, "test/tags_p1"] for code in NAMES])
+  )
   # Each picture is nearest to itself, and has its own tags.
   assert rows["en", "test/nearest_picture/tags_r3"] == 1
   table = json.loads((tmp_path / "test" / "table.json").read_text(encoding="utf-8"))
+  # By files: what was evaluated is signed.
+  merged = files.text(
+    tmp_path / "true.jsonl",
+    "\n".join(pathlib.Path(folders[code], "train.jsonl").read_text() for code in NAMES),
+  )
+  predicted = f"--predictions={tmp_path / 'test' / 'predictions.jsonl'}"
+  options = "--k=1,3", "--bootstrap=2", f"--out={tmp_path / 'by_files'}"
+  xmcap("score", "tags", f"--references={merged}", predicted, *options).succeeded()
+  by_files = json.loads((tmp_path / "by_files" / "table.json").read_text(encoding="utf-8"))
+  assert by_files["signature"] == table["signature"] and by_files["notes"] == table["notes"]
   assert [note for note in table["notes"] if "without a true tag" in note and "en 1, zh 1" in note]
   assert "nearest picture (P@1)" in (tmp_path / "test" / "table.csv").read_text(encoding="utf-8")
 
 
 def test_tag_evaluator_scores_chosen_languages_only(stream, objective, params):
-  evaluator = TagEvaluator(objective, stream, languages=("zh",), depths=(1,))
-  assert {code for code, _, _ in evaluator.run(params, None)} == {"zh", ""}
+  evaluator = TagEvaluator(stream, objective=objective, languages=("zh",), depths=(1,))
+  assert {code for code, _, _ in evaluator.run(params, None)} == {"zh", "mean"}
   small = evaluator.small(2)
   assert small.stream.num_images == 2 and {name for _, name, _ in small.run(params, None)} >= {"tags_p1"}
 
@@ -97,18 +118,18 @@ def test_tag_evaluator_scores_chosen_languages_only(stream, objective, params):
 )
 def test_tag_evaluator_refuses_invalid_options(stream, objective, options, message):
   with pytest.raises(UsageError, match=message):
-    TagEvaluator(objective, stream, **options)
+    TagEvaluator(stream, objective=objective, **options)
 
 
 def test_tag_evaluator_refuses_baselines_of_the_scored_split(stream, objective):
   with pytest.raises(UsageError, match="from the split 'train' that is scored"):
-    TagEvaluator(objective, stream, depths=(1,), baselines=stream)
+    TagEvaluator(stream, objective=objective, depths=(1,), baselines=stream)
 
 
 def test_tag_evaluator_refuses_other_labels(stream, folders):
   objective = LabelObjective({"zh": folders["zh"]}, vit=VIT)
   with pytest.raises(UsageError, match="other labels"):
-    TagEvaluator(objective, stream, depths=(1,))
+    TagEvaluator(stream, objective=objective, depths=(1,))
 
 
 def test_tag_baselines_equal_a_plain_loop():

@@ -64,8 +64,10 @@ def test_health_table_tints_values_above_the_references(ours):
 
 
 def test_report_notes_name_groups_and_scripts_with_languages(ours):
-  text = notes.reading(ours.table, ())
-  assert "Low-resource languages: te" in notes.reading(Table.of_rows(ours.table.signature, _ROWS), ())
+  text = notes.reading(ours.table, (), has_scripts=True)
+  assert "Low-resource languages: te" in notes.reading(
+    Table.of_rows(ours.table.signature, _ROWS), (), has_scripts=True
+  )
   assert "Arabic script (Arab): ar" in text and "Latin script (Latn): de, en" in text
   assert notes.group_name("script", "Hans") == "Simplified Han script (Hans)"
   for script in {language.script for language in languages.LANGUAGES.values()} | {"Geor"}:

@@ -25,7 +25,8 @@ from xmcap.data import features, records
 from xmcap.errors import UsageError
 from xmcap.files import addresses, files
 from xmcap.grid import Grid
-from xmcap.reading import tag_files
+from xmcap.progress import Say
+from xmcap.reading import label_words, tag_files
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -104,7 +105,7 @@ def make(
     raise UsageError(f"no picture is in the split {TRAIN}: give the labels by --labels=FILE")
   counts = collections.Counter(label for of_image in train for label in of_image)
   if given is not None:
-    chosen = {label: counts[label] for label in given}
+    chosen = {label: counts[label] for label in map(label_words.word, given)}
   else:
     frequent = [(label, count) for label, count in counts.items() if count >= least]
     chosen = dict(sorted(frequent, key=lambda item: (-item[1], item[0]))[:most])
@@ -158,11 +159,14 @@ def with_tags(images: Iterable[Annotated], path: str, language: str) -> Iterator
     yield Annotated(image.key, image.split, {language: list(tags.get(image.key, ()))}, image.sentences)
 
 
-def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
+def mapped(
+  images: Iterable[Annotated], path: str, language: str, say: Say = lambda line: None
+) -> Iterator[Annotated]:
   """The images with labels for their English tags, as COCO-CN's tag recommender is taught (section III-A3).
 
   An image with over 20 tags, or under two labels, is noise, and has none. Lines of the table are an English tag, a tab
-  and its label, which several tags may share; a tag with several meanings has a label of several words.
+  and its label, which several tags may share; a tag with several meanings has a label of several words. Both are
+  words, see `label_words`; at the end, `say` takes the line about tags that are in the table but for their case.
   """
   label_of = {}
   with Input(path) as source:
@@ -170,21 +174,26 @@ def mapped(images: Iterable[Annotated], path: str, language: str) -> Iterator[An
       tag, tab, label = line.partition("\t")
       if not (tab and tag.strip() and label.strip()) or "\t" in label:
         raise UsageError(f"{path}, line {number}: give an English tag, a tab and its label")
-      if label_of.setdefault(tag.strip(), label.strip()) != label.strip():
-        raise UsageError(
-          f"{path}, line {number}: '{shown(tag.strip())}' has another label before: keep one of them"
-        )
+      tag, label = label_words.word(tag), label_words.word(label)
+      if label_of.setdefault(tag, label) != label:
+        raise UsageError(f"{path}, line {number}: '{shown(tag)}' has another label before: keep one of them")
+  seen: set[str] = set()
   for image in images:
-    tags = image.tags.get("en", ())
+    tags = label_words.words(image.tags.get("en", ()))
+    seen.update(tags)
     labels = list(dict.fromkeys(label_of[tag] for tag in tags if tag in label_of))
     kept = labels if len(tags) <= _MOST_TAGS and len(labels) >= _LEAST_LABELS else []
     yield Annotated(image.key, image.split, {language: kept}, image.sentences)
+  for line in label_words.note("tags", f"those of {path}", {"en": label_words.alike(seen, label_of.keys())}):
+    say(line)
 
 
 def read(path: str | os.PathLike) -> list[str]:
-  """Reads labels, one a line; UsageError names a line that repeats one, or a file without any."""
+  """Reads labels, one a line, as words; UsageError names one that is repeated, or a file without any."""
   with Input(path) as source:
-    labels = list(source.distinct_lines())
+    labels = list(map(label_words.word, source.distinct_lines()))
+  if repeated := wording.repeated(labels):
+    raise UsageError(f"{path}: the label '{shown(repeated[0])}' is given twice; keep one")
   if not labels:
     raise UsageError(f"{path} has no labels: give a file with one a line")
   return labels
@@ -223,10 +232,10 @@ def write_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) 
 
 
 def _candidates(image: Annotated, language: str, source: str) -> set[str]:
-  candidates = set(image.tags.get(language, ())) if source in _WITH_TAGS else set()
+  candidates = set(label_words.words(image.tags.get(language, ()))) if source in _WITH_TAGS else set()
   for sentence in image.sentences:
     if (sentence.language, sentence.source) == (language, source):
-      candidates |= _WORDS_OF.get(language, _of_other)(sentence)
+      candidates |= set(label_words.words(_WORDS_OF.get(language, _of_other)(sentence)))
   return candidates
 
 

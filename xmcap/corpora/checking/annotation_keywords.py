@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from xmcap.corpora.building import tag_labels
 from xmcap.corpora.building.annotations import Annotated, Sentence
 from xmcap.grid import Grid
+from xmcap.reading import label_words
 
 LANGUAGE = "zh"
 KINDS = {"nouns": "n", "verbs": "v", "adjectives": "a"}
@@ -62,17 +63,17 @@ def quantities(images: Iterable[Annotated]) -> dict[str, str]:
     for word, part in (pair for sentence in human for pair in sentence):
       parts[word][part[:1]] += 1
     unknown += sum(any(word not in dictionary for word, _ in sentence) for sentence in human)
-    of_image = set(image.tags.get(LANGUAGE, ()))
+    of_image = set(label_words.words(image.tags.get(LANGUAGE, ())))
     tags |= of_image
     if of_image and human:
-      spoken = {word for sentence in human for word, _ in sentence}
+      spoken = {label_words.word(word) for sentence in human for word, _ in sentence}
       outside.append(len(of_image - spoken) / len(of_image))
     machine |= {word for sentence in translated for word, _ in sentence}
     if translated:
       _add_novel(novel, human, translated)
   values = {}
   if tags:
-    values["distinct tags outside the vocabulary"] = f"{len(tags - parts.keys()):,}"
+    values["distinct tags outside the vocabulary"] = f"{len(tags - set(map(label_words.word, parts))):,}"
   if machine:
     values["vocabulary of the machine"] = f"{len(machine):,}"
   if characters:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xmcap.errors import UsageError
+from xmcap.reading import label_words
 from xmcap.reading.inputs import Input
 
 STEPS = ("senses", "not English", "not machine-translated")
@@ -79,7 +80,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Babe
   if _ENGLISH not in by_language:
     raise UsageError("there are no English senses of these classes, which are needed as the filter: add them")
   english = {
-    sense.lemma.lower() for of_class in by_language[_ENGLISH].values() for sense in of_class
+    _word(sense.lemma) for of_class in by_language[_ENGLISH].values() for sense in of_class
   } | _ACCENTED
   labels: dict[str, list[list]] = {}
   counts: dict[str, tuple[int, ...]] = {}
@@ -88,7 +89,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Babe
     classes = [by_class[index] for index in indices]
     own = classes
     if language != _ENGLISH:
-      own = [[sense for sense in of_class if sense.lemma.lower() not in english] for of_class in classes]
+      own = [[sense for sense in of_class if _word(sense.lemma) not in english] for of_class in classes]
     human = [[sense for sense in of_class if not sense.machine_translated] for of_class in own]
     counts[language] = tuple(sum(map(bool, step)) for step in (classes, own, human))
     if counts[language][-1] >= least:
@@ -151,6 +152,11 @@ def summary(counts: Mapping[str, Sequence[int]], kept: Iterable[str]) -> str:
     numbers = "  ".join(f"{count:>{len(step)},}" for count, step in zip(steps, STEPS, strict=True))
     lines.append(f"{language:8}{numbers}{'' if language in kept else '  left out'}")
   return "\n".join(lines)
+
+
+def _word(lemma: str) -> str:
+  """Returns a lemma as it is compared, in which `_` stands for a space."""
+  return label_words.word(lemma.replace("_", " ")).lower()
 
 
 def _best(senses: Sequence[Sense]) -> str:

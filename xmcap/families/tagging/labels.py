@@ -14,7 +14,7 @@ from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.files import addresses, files
 from xmcap.files.bucket_paths import epath
-from xmcap.reading import tag_files
+from xmcap.reading import label_words, tag_files
 
 FOLDER = "labels"
 """Folder, in that of a trained tagger, with the labels of each language."""
@@ -72,7 +72,7 @@ def read_pictures(
   listed: dict[str, frozenset[str]] = {}
   start = 0
   for folder, (language, of_language) in zip(folders.values(), names.items(), strict=True):
-    places = {name: start + number for number, name in enumerate(of_language)}
+    places = {label_words.word(name): start + number for number, name in enumerate(of_language)}
     start += len(of_language)
     tags = {}
     for split in splits:
@@ -82,7 +82,7 @@ def read_pictures(
           f"{addresses.join(folder, f'{split}.jsonl')}: has tags in {', '.join(by_language)}, not in '{language}': "
           "name the folder of each language"
         )
-      tags |= by_language[language]
+      tags |= {key: list(map(label_words.word, of_image)) for key, of_image in by_language[language].items()}
     if not any(tag in places for of_image in tags.values() for tag in of_image):
       raise UsageError(
         f"{folder}: no picture of {' '.join(splits)} has a label of labels.txt: make the labels again"

@@ -53,11 +53,6 @@ class LabelStream(ImageStream):
       ),
     }
 
-  def keys(self, count: int) -> list[str]:
-    """Returns the image keys at the first `count` positions."""
-    indices = self.indices(np.arange(count))
-    return [record.key for record in self.source.iterate(indices, parse_columns)]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelReader:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import sharded_params
+from xmcap.evaluation import sharded_params, table_rows
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.families.tagging import image_tags, tag_baselines
 from xmcap.families.tagging.label_tagger import columns
@@ -30,60 +30,50 @@ _MOST = max(DEPTHS)
 
 
 @gin.configurable
+@dataclasses.dataclass(eq=False, repr=False)
 class TagEvaluator(SplitEvaluator):
-  """Predicts the labels of a split and scores them.
+  """Predicts the labels of a split, a `LabelStream` with the labels of the objective, and scores them.
 
-  Args:
+  Attributes, beside those of `SplitEvaluator`:
     objective: the `LabelObjective` of the run.
-    stream: a `LabelStream` of the split, with the same labels.
     languages: codes to score; (): all.
     depths: the numbers k, of 1, 3, 5 and 10.
     baselines: a `LabelStream` of the training split. If given, the most frequent tags and those of the nearest training
       image (by the cosine of the vectors that the network gets) are scored too.
     num_pictures: number of images from the split; 0: all.
-    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
-    out_dir: predictions, tables and report are written to `out_dir/name`; "": nothing is written.
-    title: title of the tables and the report.
-    name: prefix of the names of the rows, such as `validation`.
   """
 
-  def __init__(
-    self,
-    objective: Any = gin.REQUIRED,
-    stream: Any = gin.REQUIRED,
-    languages: Sequence[str] = (),
-    depths: Sequence[int] = (5,),
-    baselines: Any = None,
-    num_pictures: int = 0,
-    bootstrap: int = 0,
-    out_dir: str = "",
-    title: str = "",
-    name: str = "",
-  ):
-    super().__init__(stream, bootstrap, out_dir, title, name)
-    self.options["depths"] = tuple(depths)
-    self.baselines, self.num_pictures = baselines, num_pictures
-    if stream.names != objective.names:
+  objective: Any = gin.REQUIRED
+  languages: Sequence[str] = ()
+  depths: Sequence[int] = (5,)
+  baselines: Any = None
+  num_pictures: int = 0
+
+  def __post_init__(self):
+    super().__post_init__()
+    stream, depths = self.stream, tuple(self.depths)
+    self.options["depths"] = depths
+    if stream.names != self.objective.names:
       raise UsageError(
         "TagEvaluator: its stream and its objective have other labels: give both the same folders"
       )
-    if baselines is not None and baselines.source.split == stream.source.split:
+    if self.baselines is not None and self.baselines.source.split == stream.source.split:
       raise UsageError(
         f"TagEvaluator.baselines: they would be made from the split '{stream.source.split}' that is scored: give the"
         " training split"
       )
-    if unknown := [language for language in languages if language not in stream.names]:
+    if unknown := [language for language in self.languages if language not in stream.names]:
       raise UsageError(
         f"TagEvaluator.languages: no labels in {', '.join(unknown)}: choose of {', '.join(stream.names)}"
       )
-    self.languages = tuple(languages) or tuple(stream.names)
+    self.languages = tuple(self.languages) or tuple(stream.names)
     for language in self.languages:
       if len(stream.names[language]) < max(depths, default=0):
         raise UsageError(
           f"TagEvaluator.depths: P@{max(depths)} needs {max(depths)} labels or more, and "
           f"{stream.labels[language]}/labels.txt has {len(stream.names[language])}: choose a smaller depth"
         )
-    self._predict = jax.jit(_predicting(objective, with_vectors=baselines is not None))
+    self._predict = jax.jit(_predicting(self.objective, with_vectors=self.baselines is not None))
 
   def small(self, images: int) -> "TagEvaluator":
     """An evaluator of a few images, without baselines and files."""
@@ -93,7 +83,7 @@ class TagEvaluator(SplitEvaluator):
     return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
-    """Yields the rows of `SplitEvaluator.rows`, also for each baseline."""
+    """Yields `table_rows.rows`, also for each baseline."""
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
@@ -124,7 +114,7 @@ class TagEvaluator(SplitEvaluator):
     if self.writes:
       self._write(by_tagger, results)
     for name, result in results.items():
-      yield from self.rows(result.table, f"{name}/" if name else "")
+      yield from table_rows.rows(result.table, f"{self.prefix}{name}/" if name else self.prefix)
 
   def _baselines(
     self, sharded: Any, keys: Sequence[str], vectors: np.ndarray, truth: tag_baselines.Tags

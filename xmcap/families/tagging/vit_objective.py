@@ -16,6 +16,7 @@ from xmcap.errors import UsageError
 from xmcap.models.layers import Dense, resolve_dtype
 from xmcap.models.parts import ImageConfig, image_tower
 from xmcap.training.objectives import Batch, Metrics
+from xmcap.training.token_logits import reduced
 from xmcap.training.token_loss import token_losses
 
 
@@ -99,8 +100,7 @@ class TagObjective:
     outputs = self.module.apply({"params": params}, batch["image"], deterministic, rngs={"dropout": rng})
     slots, labels = cast(tuple[jax.Array, jax.Array], outputs)
     tags = batch["tags"]
-    of_tags = jnp.take_along_axis(slots, tags[..., None], axis=-1)[..., 0]
-    slot_losses, _ = token_losses(slots, of_tags)
+    slot_losses, _ = token_losses(reduced(slots, tags), slots.shape[-1])
     present = jnp.max(jax.nn.one_hot(tags - 1, labels.shape[-1]), axis=1)
     label_losses = jnp.sum(jax.nn.softplus(labels) - labels * present, -1)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xmcap.data import draws
 from xmcap.data.batch_maker import BatchRows
-from xmcap.data.caption_choice import Drawing
+from xmcap.data.caption_choice import Drawing, DrawnCaptions
 from xmcap.data.image_inputs import StoredVectors
 from xmcap.data.image_stream import ImageStream
 from xmcap.data.mixture import MixedSource, open_parts
@@ -77,6 +77,11 @@ class WordStream(ImageStream):
     stream.maker = self.maker.apart()
     stream.reader = dataclasses.replace(self.reader, drawing=self._draw_from((language,)))
     return stream
+
+  def captions(self, positions: np.ndarray) -> list[DrawnCaptions]:
+    """Returns the keys and the drawn captions of the images at N positions, int64 [N]."""
+    reader = self.reader
+    return reader.drawing.captions(self.source, self.order.at(positions), reader.prefixes)
 
   def _draw_from(self, languages: Sequence[str]) -> Drawing:
     weights, sources = zip(*((part.weights, part.sources) for part in self.parts), strict=True)

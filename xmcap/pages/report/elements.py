@@ -76,21 +76,27 @@ def write_page(
 
 
 def page_head(
-  title: str, style: str, script: str = "", images: str = "'none'", reload_seconds: int = 0
+  title: str,
+  style: str,
+  script: str = "",
+  images: str = "'none'",
+  reload_seconds: int = 0,
+  language: str = "en",
 ) -> str:
   """Returns a page up to `<body>`, with a Content-Security-Policy under which it can load nothing.
 
   Only this style sheet and this script apply, by their hashes: `script` is the text of the page's one `inline` script.
   Style attributes and handlers in attributes do not work. `images` is the policy's value for images. The page reloads
-  itself every so many seconds; 0: never.
+  itself every so many seconds; 0: never. `language` is that of its words.
   """
   style = resource("shared.css") + style
   policy = f"default-src 'none'; img-src {images}; style-src {_hash(style)}"
   if script:
     policy += f"; script-src {_hash(script)}"
+  direction = ' dir="rtl"' if languages.get(language).direction == "rtl" else ""
   reload = f'\n<meta http-equiv="refresh" content="{reload_seconds}">' if reload_seconds else ""
   return f"""<!doctype html>
-<html lang="en">
+<html lang="{language}"{direction}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

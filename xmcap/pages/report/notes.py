@@ -2,13 +2,13 @@
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.pages.report import elements
 from xmcap.pages.report.elements import escape
-from xmcap.pages.report.scores import Others
+from xmcap.pages.report.scores import OF_MEDIANS, Others, language_groups
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.tables import note_order, score_table
 from xmcap.scoring.tables.signature import Signature, shortened
@@ -62,8 +62,18 @@ _GROUP_NAMES = {
 }
 _GROUPS = """XM3600's 36 languages in three groups, as the paper of Thapliyal et al. (2022), section 2.1, chose
 them: English; web, the 30 languages beside English that are used most on the web; low-resource, five with little
-text (Bengali, Cusco Quechua, Maori, Swahili, Telugu). Languages outside the 36 are other. A script is named with
-its code of ISO 15924, such as Arab for the Arabic script, in which Arabic and Persian are written."""
+text (Bengali, Cusco Quechua, Maori, Swahili, Telugu). Languages outside the 36 are other."""
+_SCRIPTS = """A script is named with its code of ISO 15924, such as Arab for the Arabic script, in which Arabic and
+Persian are written."""
+_GROUPS_BY_CLASSES = """The groups of Babel-ImageNet (Geigle et al., 2024) by the number of classes with a name in the
+language: 1 to 100, 101 to 333, 334 to 666, and more."""
+_IN_NO_MEAN = {
+  "English": "As in the paper, no mean includes English.",
+  "other": "Other languages are not among the paper's 100, over which the means are.",
+}
+_MEDIAN = "Median over queries of the rank of the correct candidate. Ties count with the worst rank."
+_MEDIAN_OF_DIRECTION = """Median over captions (T2I) or pictures (I2T) of the rank of the first correct candidate, from
+1; tied candidates stand in random order. It is not averaged over languages."""
 _EQUAL = """CIDEr and CIDEr-D are means over n-grams of 1, 2, 3 and 4 words, and over the references. (1) If there
 are several references, the caption is compared with each, and with those that differ it scores less. (2) A caption
 of fewer than four words has no n-grams of four words, and those count as 0: a caption of three words scores at most
@@ -111,14 +121,23 @@ def group_name(kind: str, value: str) -> str:
   return f"{name}{' Han' if value in ('Hans', 'Hant') else ''} script ({value})"
 
 
-def _groups_of(codes: Iterable[str]) -> str:
-  """Names each group and script of a table, with its languages."""
+def _about_groups(table: score_table.Table, has_scripts: bool) -> dict[str, tuple[str, str]]:
+  """Returns the entry of the groups of languages, and of their scripts if the page has them."""
+  if not has_scripts:
+    groups, texts = language_groups(table), [_GROUPS]
+    if "classes" in table.counts:
+      texts = [_GROUPS_BY_CLASSES, *(text for name, text in _IN_NO_MEAN.items() if name in groups)]
+    return {"Groups": (OF_GROUPS, f"{' '.join(texts)} Here: {escape(_listed(groups))}.")}
   members: dict[str, list[str]] = {}
-  for code in codes:
+  for code in table.rows:
     language = languages.get(code)
     for kind, value in (("group", language.group), ("script", language.script)):
       members.setdefault(group_name(kind, value), []).append(code)
-  return "; ".join(f"{name}: {', '.join(of_name)}" for name, of_name in members.items())
+  return {"Groups and scripts": (OF_GROUPS, f"{_GROUPS} {_SCRIPTS} Here: {escape(_listed(members))}.")}
+
+
+def _listed(members: Mapping[str, Iterable[str]]) -> str:
+  return "; ".join(f"{name}: {', '.join(codes)}" for name, codes in members.items())
 
 
 def header(title: str, counts: str, signature: str) -> str:
@@ -158,8 +177,11 @@ def _text(note: str) -> str:
   return _OPTION.sub(r'<span class="option">\g<0></span>', escape(note))
 
 
-def reading(table: score_table.Table, others: Others) -> str:
-  """Returns the section that explains the metrics and gives the signatures."""
+def reading(table: score_table.Table, others: Others, has_scripts: bool = False) -> str:
+  """Returns the section that explains the metrics and gives the signatures.
+
+  `has_scripts` says whether the page has means over scripts.
+  """
   entries: dict[str, tuple[str, str]] = {}
   for metric in table.metrics:
     if name := anchor(metric):
@@ -170,7 +192,10 @@ def reading(table: score_table.Table, others: Others) -> str:
     entries["Equal, and below 10"] = _OF_EQUAL, _EQUAL
   if table.intervals:
     entries["Intervals"] = "about-intervals", _INTERVALS
-  entries["Groups and scripts"] = OF_GROUPS, f"{_GROUPS} Here: {escape(_groups_of(table.rows))}."
+  for name in table.medians:
+    about = _MEDIAN if name == "median_rank" else _MEDIAN_OF_DIRECTION
+    entries["Median rank"] = OF_MEDIANS, about
+  entries |= _about_groups(table, has_scripts)
   between = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
   entries["Between languages"] = "about-between", between
   items = "".join(

@@ -70,7 +70,7 @@ def write_report(
       "health": health_table.section({key: result.health for key, result in systems.items()}),
       "regions" if first.slices.regions else "groups": heat_map.section(systems, baseline),
       "captions": captions.section(systems, keys, chosen, baseline),
-      "reading": notes.reading(table, others),
+      "reading": notes.reading(table, others, has_scripts=True),
     },
     data_html=elements.script_json("scores-data", scores.data(table, others, name, beside, baseline)),
     script=elements.resources(*_SCRIPTS),

@@ -1,7 +1,5 @@
 // The tables of scores, differences and health, and their controls.
 
-const GROUPS = ["English", "web", "low-resource", "other"];
-
 function languageHeadings() {
   return [{ text: "Code", numeric: false, sorted: true }, { text: "Language", numeric: false }];
 }
@@ -33,7 +31,7 @@ function differenceCell(metric, difference, largest) {
 }
 
 function drawScores() {
-  const { primary, languages, means, systems, beside, fidelity, baseline } = scoresData;
+  const { primary, languages, groups, columns: more, means, systems, beside, fidelity, baseline } = scoresData;
   const metric = metricNamed(primary);
   const scores = systems[0].scores;
   const rest = reportData.metrics.filter(({ name }) => name !== primary);
@@ -63,22 +61,22 @@ function drawScores() {
     ...columns.map(({ heading }) => heading),
     ...rest.map(({ heading, about }) => ({ text: heading, about, ...(systems.length > 1 ? { small: `of ${systems[0].name}` } : {}) })),
     ...(fidelity ? [{ text: "fidelity", ...(isNarrow ? { small: "references" } : {}), hint: "Share of captions, and of references, in the right language" }] : []),
-    { text: "Images" },
-    { text: "Group", numeric: false, hint: "English, the 30 languages most used on the web, or low-resource", about: "about-groups" },
+    ...more.map(({ heading, about }) => ({ text: heading, about })),
+    { text: "Group", numeric: false, about: "about-groups" },
   ];
   const numbers = (i) => [
     ...columns.map(({ cell, difference }) => (cell ? cell(i) : differenceCell(metric, difference(i), largest))),
     ...rest.map((one) => scoreCell(one, scores[one.name][i])),
     ...(fidelity ? [fidelityCell(fidelity[i][0], isNarrow ? [fidelity[i][1]] : [])] : []),
   ];
-  const rows = languages.map(({ code, group, images }, i) => [
+  const rows = languages.map(({ code, group }, i) => [
     ...languageCells(code),
     ...numbers(i),
-    { text: images.toLocaleString("en"), value: images, classes: "soft" },
-    { text: GROUPS[group], classes: "soft" },
+    ...more.map(({ cells }) => ({ value: cells[i][0], text: cells[i][1], classes: "soft" })),
+    { text: groups[group], value: group, classes: "soft" },
   ]);
   const foot = means.map((label, i) => [
-    { text: `Mean, ${label}`, head: true, span: 2 }, ...numbers(languages.length + i), { text: "" }, { text: "" },
+    { text: `Mean, ${label}`, head: true, span: 2 }, ...numbers(languages.length + i), ...more.map(() => ({ text: "" })), { text: "" },
   ]);
   makeTable(byId("scores"), { headings, rows, foot });
 }

@@ -1,16 +1,21 @@
 """Means, chart and table of scores: the sections, and the data from which a script draws them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xmcap import languages
 from xmcap.pages.report import elements
+from xmcap.scoring.statistics import means
 from xmcap.scoring.tables import score_table
 from xmcap.scoring.tables.language_fidelity import HEADINGS
 from xmcap.scoring.tables.papers import Papers
 
-_GROUPS = ("english", "web", "low_resource", "other")
+_GROUPS = {"english": "English", "web": "web", "low_resource": "low-resource", "other": "other"}
+_COUNTS = {"classes": "Classes", "images": "Images"}
+
+OF_MEDIANS = "about-median-rank"
+"""The id of the explanation of median ranks."""
 
 TILES = '<section class="tiles" aria-label="Mean scores"></section>\n'
 """The section of the means, which a script fills with one tile per metric."""
@@ -75,9 +80,11 @@ def data(
   given by their headings (None: all of the table), or with a `baseline` those of all systems to it.
   """
   rows = [*table.rows, *table.means]
+  groups = language_groups(table)
+  order = list(groups)
   codes = [
-    {"code": language, "group": _GROUPS.index(languages.get(language).group), "images": row["images"]}
-    for language, row in table.rows.items()
+    {"code": language, "group": next(place for place, name in enumerate(order) if language in groups[name])}
+    for language in table.rows
   ]
   names = [name, *(other for other, _ in others)]
   systems = []
@@ -91,6 +98,15 @@ def data(
   return {
     "primary": table.primary,
     "languages": codes,
+    "groups": order,
+    "columns": [
+      {
+        "heading": heading,
+        "about": about,
+        "cells": [[row[name], shown(row[name])] for row in table.rows.values()],
+      }
+      for name, heading, about, shown in _columns(table)
+    ],
     "means": [score_table.mean_label(mean) for mean in table.means],
     "systems": systems,
     "beside": {
@@ -105,6 +121,31 @@ def data(
     else None,
     "baseline": None if baseline is None else names.index(baseline),
   }
+
+
+def _columns(table: score_table.Table) -> list[tuple[str, str, str, Callable[[float], str]]]:
+  """Returns the columns without a mean: name, heading, id of the explanation, and how a cell is shown."""
+  ranks = [(name, means.MEDIANS[name], OF_MEDIANS, score_table.shown_rank) for name in table.medians]
+  return ranks + [(name, _COUNTS[name], "", "{:,}".format) for name in _COUNTS if name in table.counts]
+
+
+def language_groups(table: score_table.Table) -> dict[str, tuple[str, ...]]:
+  """Returns the groups of the languages of a table: name -> codes.
+
+  With classes they are Babel-ImageNet's, of the languages that have a mean; else those of XM3600.
+  """
+  if "classes" not in table.counts:
+    group_of = {language: _GROUPS[languages.get(language).group] for language in table.rows}
+    names = list(_GROUPS.values())
+  else:
+    averaged = list(means.mean_groups(table.rows).values())[-1]
+    others = {language: "English" if language == "en" else "other" for language in table.rows}
+    group_of = others | {
+      language: means.class_group(table.rows[language]["classes"]) for language in averaged
+    }
+    names = [*map(means.class_group, means.CLASS_GROUPS), "English", "other"]
+  members = {name: tuple(code for code, group in group_of.items() if group == name) for name in names}
+  return {name: of_name for name, of_name in members.items() if of_name}
 
 
 def _score(table: score_table.Table, row: str, metric: str, factor: int) -> list[float | None] | None:

@@ -4,11 +4,12 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from xmcap import grid, languages, latex, markdown, spreadsheet, wording
 from xmcap.files import files
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.statistics import means
 from xmcap.scoring.tables import note_order, score_table
 from xmcap.terminal import shown
 
@@ -86,6 +87,7 @@ class Comparison:
     rows: ordered by system, then metric, then language or mean.
     resamples, seed: settings of the tests.
     notes: notes of the systems' tables, such as missing predictions, each prefixed with the system's name.
+    medians: median rank, of `means.MEDIANS` -> language code -> system -> its value; {} where one has none.
     scale: factor at which scores are shown and written, that of the baseline's table; `rows` are without it.
     title: title for readers.
   """
@@ -98,6 +100,7 @@ class Comparison:
   notes: tuple[str, ...] = ()
   scale: int = 1
   title: str = ""
+  medians: Mapping[str, Mapping[str, Mapping[str, float]]] = dataclasses.field(default_factory=dict)
 
   @property
   def too_few_resamples(self) -> str:
@@ -153,6 +156,7 @@ class Comparison:
       "scale": self.scale,
       "title": self.title,
       "notes": list(self.notes),
+      "medians": self.medians,
       "differences": [self._scaled(row).as_dict() for row in self.rows],
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
@@ -247,22 +251,35 @@ class Comparison:
     """Yields (title, table) for each system and metric."""
     for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
       rows = [row for row in self.rows if (row.system, row.metric) == (system, metric)]
+      median = means.median_of(metric)
+      ranks = {
+        f"{means.MEDIANS[median]} of {name}": {
+          language: score_table.shown_rank(of_systems[name])
+          for language, of_systems in self.medians.get(median, {}).items()
+        }
+        for name in (self.baseline, system)
+        if median in self.medians
+      }
       headings = _HEADINGS | {"baseline": self.baseline, "score": system}
       columns = [name for name in (*COLUMNS, "marks") if name not in ("baseline_interval", "score_interval")]
       body, foot = (
         tuple(
-          tuple(map(_cells(row, self.scale).__getitem__, columns))
+          (
+            *map(_cells(row, self.scale).__getitem__, columns),
+            *(of_name.get(row.name, "") for of_name in ranks.values()),
+          )
           for row in rows
           if languages.is_known(row.name) == are_languages
         )
         for are_languages in (True, False)
       )
       table = grid.Grid(
-        tuple(headings[name] for name in columns),
+        (*(headings[name] for name in columns), *ranks),
         body,
         foot,
         num_labels=2,
-        spare=("p (randomisation)", "p (bootstrap)", "p (Holm)"),  # a mark says what is significant
+        # A mark says what is significant.
+        spare=("p (randomisation)", "p (bootstrap)", *ranks, "p (Holm)"),
       )
       yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", table
 

@@ -121,7 +121,22 @@ def compare(
     notes=tuple(notes),
     scale=shown_at,
     title=title,
+    medians=_medians(systems),
   )
+
+
+def _medians(systems: Mapping[str, System]) -> dict[str, dict[str, dict[str, float]]]:
+  """Returns median rank -> language code -> system -> its value, of the ranks that all systems have."""
+  tables = {name: scored.table for name, scored in systems.items()}
+  first, *others = tables.values()
+  return {
+    median: {
+      language: {name: table.rows[language][median] for name, table in tables.items()}
+      for language in first.rows
+    }
+    for median in first.medians
+    if all(median in table.medians for table in others)
+  }
 
 
 def check_protocol(systems: Mapping[str, System], protocol: str | None) -> None:

@@ -11,6 +11,11 @@ from xmcap.papers import babel_imagenet_languages
 COUNTS = ("images", "references", "classes", "captions", "tags", "candidates")
 """The entries of a row that are counts, not metrics."""
 
+MEDIANS = {
+  "t2i_median_rank": "T2I median rank", "i2t_median_rank": "I2T median rank", "median_rank": "median rank"
+}  # fmt: skip
+"""Name -> heading of the entries of a row that are median ranks: no metrics either, and never averaged."""
+
 CLASS_GROUPS = (100, 333, 666, math.inf)
 """Upper limits for the number of classes in Babel-ImageNet's groups of languages: very low, low, mid and high."""
 
@@ -18,9 +23,27 @@ ALL_BUT_EN = "all but en"
 """Name of the mean over the 36 languages without English."""
 
 
+def is_metric(name: str) -> bool:
+  """Whether an entry of a row is a metric, which has a mean over languages."""
+  return name not in COUNTS and name not in MEDIANS
+
+
+def median_of(metric: str) -> str:
+  """Returns the name of the median rank that belongs to a metric: that of its direction."""
+  name = f"{metric.partition('_')[0]}_median_rank"
+  return name if name in MEDIANS else "median_rank"
+
+
+def class_group(count: float) -> str:
+  """Returns the name of Babel-ImageNet's group of the languages with so many classes."""
+  limits = itertools.pairwise((0, *CLASS_GROUPS))
+  low, high = next((low, high) for low, high in limits if count <= high)
+  return f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"
+
+
 def mean(rows: Mapping[str, Mapping[str, Any]], codes: Sequence[str]) -> dict[str, Any]:
   """Returns metric -> mean over the languages; the scores of the rows may be arrays."""
-  names = [name for name in rows[codes[0]] if name not in COUNTS]
+  names = [name for name in rows[codes[0]] if is_metric(name)]
   return {name: sum(rows[language][name] for language in codes) / len(codes) for name in names}
 
 
@@ -52,10 +75,10 @@ def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tup
     return _groups_of_the_paper(rows)
   others = tuple(language for language in rows if language != "en") or tuple(rows)
   groups = {}
-  for low, high in itertools.pairwise((0, *CLASS_GROUPS)):
-    members = tuple(language for language in others if low < rows[language]["classes"] <= high)
+  for name in map(class_group, CLASS_GROUPS):
+    members = tuple(language for language in others if class_group(rows[language]["classes"]) == name)
     if members and len(members) < len(others):
-      groups[f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"] = members
+      groups[name] = members
   of_all = wording.count(len(others), "language")
   return {**groups, of_all + (" without en" if len(others) < len(rows) else ""): others}
 

@@ -13,6 +13,7 @@ from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.files import files, npy_header
 from xmcap.scoring import metrics
+from xmcap.scoring.statistics import means
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.terminal import shown
 
@@ -33,7 +34,7 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
 
   The arrays are `keys` [images]; for each language, such as `el`, `el/images` [I], indices into `keys`, and
   `el/num_references`; and for each metric, such as CIDEr, `el/cider` [I, k], the statistics that it aggregates (for
-  CIDEr one column, the score of the image).
+  CIDEr one column, the score of the image). Retrieval has median ranks too, such as `el/t2i_median_rank`.
 
   Raises:
     UsageError: an image key contains a NUL character, which NumPy strips from the end of strings.
@@ -49,6 +50,8 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
     arrays[f"{language}/{_NUM_REFERENCES}"] = np.array(of_language.num_counted)
     for name, values in of_language.values.items():
       arrays[f"{language}/{name}"] = values
+    for name, median in of_language.medians.items():
+      arrays[f"{language}/{name}"] = np.array(median, np.float64)
   with files.whole(path) as file:
     np.savez(file, allow_pickle=False, **arrays)
 
@@ -102,7 +105,8 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
 def _is_known(name: str) -> bool:
   language, _, member = name.partition("/")
   return name == _KEYS or (
-    languages.is_known(language) and (member in (_IMAGES, _NUM_REFERENCES) or member in metrics.METRICS)
+    languages.is_known(language)
+    and (member in (_IMAGES, _NUM_REFERENCES, *means.MEDIANS) or member in metrics.METRICS)
   )
 
 
@@ -127,12 +131,16 @@ def _checked_keys(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
 def _of_language(language: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]) -> Statistics:
   """Returns the statistics of a language; ValueError if its arrays are inconsistent."""
   images, num_references = arrays.pop(_IMAGES, None), arrays.pop(_NUM_REFERENCES, None)
+  medians = {name: arrays.pop(name) for name in means.MEDIANS if name in arrays}
   if not _are_integers(images, 1) or not _are_integers(num_references, 0) or not len(images) or not arrays:
     raise ValueError(f"{language} lacks its images, its number of references or a metric")
   if images.min() < 0 or images.max() >= len(keys) or len(np.unique(images)) < len(images):
     raise ValueError(f"{language} has images that are not indices into keys, or one twice")
   if not 0 <= int(num_references) <= _LARGEST:
     raise ValueError(f"{language} has {int(num_references)} references")
+  for name, value in medians.items():
+    if value.dtype != np.float64 or value.ndim or not 0 <= value <= _LARGEST:
+      raise ValueError(f"{language}/{name} is no rank")
   for name, values in arrays.items():
     if values.dtype != np.float64 or values.shape != (len(images), metrics.METRICS[name].width):
       raise ValueError(f"inconsistent arrays: {language}/{name} is {values.dtype} {list(values.shape)}")
@@ -145,6 +153,7 @@ def _of_language(language: str, arrays: dict[str, np.ndarray], keys: tuple[str, 
     tuple(keys[i] for i in images.tolist()),
     {name: values.astype(np.float64) for name, values in arrays.items()},
     int(num_references),
+    {name: float(value) for name, value in medians.items()},
   )
 
 

@@ -20,21 +20,30 @@ class Statistics:
     keys: keys of the I images, in alphabetical order.
     values: metric -> float64 [I, k], the statistics that the metric aggregates.
     num_counted: total number of reference captions; or of classes or captions, depending on the metrics.
+    medians: name, of `means.MEDIANS` -> median rank of the queries.
   """
 
   keys: tuple[str, ...]
   values: dict[str, np.ndarray]
   num_counted: int = 0
+  medians: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   @classmethod
   @checked
-  def of(cls, keys: Sequence[str], values: Mapping[str, np.ndarray], num_counted: int) -> "Statistics":
+  def of(
+    cls,
+    keys: Sequence[str],
+    values: Mapping[str, np.ndarray],
+    num_counted: int,
+    medians: Mapping[str, float] | None = None,
+  ) -> "Statistics":
     """Sorts images, given in any order, by their keys."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
     return cls(
       tuple(keys[place] for place in order),
       {name: columns[order].astype(np.float64) for name, columns in values.items()},
       num_counted,
+      medians or {},
     )
 
   @property
@@ -48,13 +57,13 @@ class Statistics:
     return {"images": len(self.keys), self.counted: self.num_counted}
 
   def row(self) -> dict[str, float]:
-    """Returns the language's row of the table: counts, and the score of each metric."""
+    """Returns the language's row of the table: counts, the score of each metric, and median ranks."""
     count = np.float64(len(self.keys))
     scores = {
       name: float(metrics.METRICS[name].aggregate(_exact_sums(values), count))
       for name, values in self.values.items()
     }
-    return {**self.counts, **scores}
+    return {**self.counts, **scores, **self.medians}
 
   def image_scores(self, metric: str) -> np.ndarray:
     """Returns float64 [I], the score of each image."""

@@ -21,7 +21,7 @@ _OTHER = len(_LEVELS)
 # Also what the columns beside are: the scores are right without them.
 _RECOGNISED = re.compile(
   r"^columns |^baselines: |^rows of papers: |\b(?:is|are) read as\b|file's name|files' names|counted once|"
-  r"the key of an image|ids are KEY_CODE|written another way|numbered from 1|^vectors of|found no|^median rank|"
+  r"the key of an image|ids are KEY_CODE|written another way|numbered from 1|^vectors of|found no|"
   r"given in the order|of the split|scores about as high"
 )
 _COMPILED = tuple(re.compile(level) for level in _LEVELS)

@@ -39,7 +39,8 @@ class Table:
     signature: everything needed to get the same numbers from the same files.
     metrics: names of metrics, in the order of the columns.
     rows: language code -> {"images": count, "references": count, metric: score}; instead of references, zero-shot
-      classification counts classes, retrieval captions or candidates, and tagging true tags.
+      classification counts classes, retrieval captions or candidates, and tagging true tags. Retrieval has median
+      ranks too, which are in no mean.
     means: name -> {metric: mean}. "35" averages the languages of COCO-35L and CC3M-35L (all but quz), "36" all, and
       "all but en" all of the 36 but English; each exists only if all of its languages do, "all but en" only beside
       "36". Any other set is named by its size, such as "3 languages". With classes, the means are those of
@@ -73,7 +74,7 @@ class Table:
   ) -> "Table":
     """Makes a table of the rows and their means; `more` are other attributes."""
     rows = {language: dict(rows[language]) for language in sorted(rows)}
-    names = tuple(name for name in next(iter(rows.values())) if name not in means_lib.COUNTS)
+    names = tuple(filter(means_lib.is_metric, next(iter(rows.values()))))
     means = {name: means_lib.mean(rows, codes) for name, codes in means_lib.mean_groups(rows).items()}
     return cls(signature, names, rows, means, title, **more)
 
@@ -81,6 +82,11 @@ class Table:
   def counts(self) -> tuple[str, ...]:
     """Names of the counts in the rows."""
     return tuple(name for name in means_lib.COUNTS if name in next(iter(self.rows.values())))
+
+  @property
+  def medians(self) -> tuple[str, ...]:
+    """Names of the median ranks in the rows."""
+    return tuple(name for name in means_lib.MEDIANS if name in next(iter(self.rows.values())))
 
   @property
   def primary(self) -> str:
@@ -91,6 +97,11 @@ class Table:
   def scores(self) -> dict[str, dict[str, float]]:
     """Language code or mean -> scores: the rows, then the means."""
     return {**self.rows, **self.means}
+
+  @property
+  def mean(self) -> dict[str, float]:
+    """The mean that stands for the table: the last, over all languages; of zero-shot, over those of the paper."""
+    return list(self.means.values())[-1]
 
   @property
   def differences(self) -> dict[str, dict[str, float]]:
@@ -137,12 +148,12 @@ class Table:
       for metric in self.metrics:
         factor = self.factor(metric)
         row += [factor * scores[metric], *(factor * self.intervals[name][metric][place] for _, place in ends)]
-      row += [column.get(name) for column in self.shares.values()]
+      row += [*map(scores.get, self.medians), *(column.get(name) for column in self.shares.values())]
       factor = self.factor(self.primary)
       for heading, column in self.beside.items():
         row += [scaled(cells, factor).get(name) for cells in (column, self.differences[heading])]
       rows.append(row)
-    headings += self.shares
+    headings += [*self.medians, *self.shares]
     for heading in self.beside:
       headings += [heading, f"difference to {heading}"]
     return spreadsheet.table(headings, rows)
@@ -161,7 +172,9 @@ class Table:
     column; there are `latex_columns`.
     """
     style = dataclasses.replace(style or latex.Style(), scale=self.scale)
-    columns = latex_columns(self.counts, self.metrics, tuple(self.shares), tuple(self.beside))
+    columns = latex_columns(
+      self.counts, (*self.metrics, *self.medians), tuple(self.shares), tuple(self.beside)
+    )
     style.check(columns)
     chosen = style.chosen(columns)
     primary = functools.partial(self.shown, self.primary)
@@ -258,7 +271,13 @@ class Table:
     )
     others = [metrics.METRICS[name].heading for name in reversed(self.metrics) if name != self.primary]
     headings = tuple(_heading(name) for name, _ in columns)
-    return grid.Grid(headings, body, foot, num_labels=2, spare=(*self.shares, *self.counts, *others))
+    return grid.Grid(
+      headings,
+      body,
+      foot,
+      num_labels=2,
+      spare=(*self.shares, *self.counts, *map(_heading, self.medians), *others),
+    )
 
   def _columns(
     self,
@@ -280,6 +299,8 @@ class Table:
       columns.append((count, {row: f"{scores[count]:,}" for row, scores in self.rows.items()}))
     for metric in self.metrics:
       columns.append((metric, {row: self.cell(row, metric) for row in self.scores}))
+    for median in self.medians:
+      columns.append((median, {row: shown_rank(scores[median]) for row, scores in self.rows.items()}))
     for heading, shares in self.shares.items():
       columns.append((heading, {row: f"{shares[row]:.1%}" if row in shares else "-" for row in self.scores}))
     for heading in self.beside:
@@ -338,7 +359,12 @@ def _heading(name: str) -> str:
     return ""
   if name.startswith("difference to "):
     return "difference"
-  return metrics.METRICS[name].heading if name in metrics.METRICS else name
+  return metrics.METRICS[name].heading if name in metrics.METRICS else means_lib.MEDIANS.get(name, name)
+
+
+def shown_rank(median: float) -> str:
+  """Returns a median rank as tables show it."""
+  return f"{median:,.1f}"
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""An evaluator's rows of captions; imports no jax, as a process that only scores does not need it."""
+"""An evaluator's rows of a table of scores; imports no jax, as a process that only scores does not need it."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from xmcap.scoring.score import score_captions
 from xmcap.scoring.tables.score_table import Table
 
 
-def score(
+def of_captions(
   references: References, predictions: Predictions, options: ScoringOptions, prefix: str
 ) -> Iterator[tuple[str, str, float]]:
   """Scores captions, and yields `rows` of their table."""
@@ -17,8 +17,7 @@ def score(
 
 
 def rows(table: Table, prefix: str) -> Iterator[tuple[str, str, float]]:
-  """Yields (language, metric, score) with a prefix before the metric, and the language `mean`."""
-  means = table.means.get("36") or list(table.means.values())[-1]
-  for language, row in {**table.rows, "mean": means}.items():
+  """Yields (language, metric, score) with a prefix before the metric, and the table's mean as the language `mean`."""
+  for language, row in {**table.rows, "mean": table.mean}.items():
     for name in table.metrics:
       yield language, f"{prefix}{name}", row[name]
