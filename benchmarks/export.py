@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import report
@@ -46,8 +46,8 @@ def savedmodel(folder: pathlib.Path, pictures: np.ndarray) -> Callable[[], objec
   return lambda: model.caption(pictures, tf.constant(list(about["prompts"])))["captions"].numpy()
 
 
-def hf(folder: pathlib.Path, pictures: np.ndarray) -> Callable[[], object]:
-  """As `stablehlo`, for a model whose ViT gives all patches."""
+def hf(folder: pathlib.Path, pictures: np.ndarray, languages: Collection[str] = ()) -> Callable[[], object]:
+  """As `stablehlo`, for a model whose ViT gives all patches; in these languages, or all."""
   import torch
   from safetensors.torch import load_file
   from transformers import AutoModel, DynamicCache, EncoderDecoderCache, MT5ForConditionalGeneration
@@ -60,7 +60,7 @@ def hf(folder: pathlib.Path, pictures: np.ndarray) -> Callable[[], object]:
   vit = AutoModel.from_pretrained(folder / "vit").eval()
   t5 = MT5ForConditionalGeneration.from_pretrained(folder / "t5").eval()
   projection = load_file(folder / "projection.safetensors")
-  prompts = torch.tensor(list(about["prompts"].values()))
+  prompts = torch.tensor([about["prompts"][code] for code in languages or about["prompts"]])
   images = torch.tensor(pictures).permute(0, 3, 1, 2) / 127.5 - 1
 
   @torch.inference_mode()

@@ -1,6 +1,7 @@
-"""CPU time of scoring against the number of captions: `xmcap score` and pycocoevalcap, CIDEr-D in 36 languages.
+"""CPU time and memory of scoring against the number of captions in 36 languages: `xmcap score` and pycocoevalcap.
 
-Both sides as in scoring.py. CPU time of all processes (user and system), since it hardly depends on what else runs.
+Both sides as in scoring.py. CPU time of all processes (user and system), since it hardly depends on what else runs;
+memory of all processes together, with health and the report.
 
 usage: python benchmarks/scoring_growth.py [IMAGES ...]     default: 225 900 3600; more are of xmcap alone
 """
@@ -25,16 +26,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
       ours = _cpu_seconds(scoring.table(files, folder))
       peer = _cpu_seconds(scoring.peer(files, folder)) if images <= _MOST_OF_PEER else None
+      memory = scoring.megabytes(scoring.everything(files, folder))
     ratio = f"{peer / ours:.1f}" if peer else "-"
-    rows.append((f"{36 * images:,}", f"{ours:.1f}", f"{peer:.1f}" if peer else "-", ratio))
+    rows.append((f"{36 * images:,}", f"{ours:.1f}", f"{peer:.1f}" if peer else "-", ratio, f"{memory:,.0f}"))
     print(*rows[-1], flush=True)
   report.write(
     "scoring_growth",
-    "CPU time of scoring by number of captions",
+    "CPU time and memory of scoring by number of captions",
     rows,
-    columns=("captions", "xmcap score: CPU seconds", "pycocoevalcap: CPU seconds", "ratio"),
+    columns=(
+      "captions",
+      "xmcap score: CPU seconds",
+      "pycocoevalcap: CPU seconds",
+      "ratio",
+      "xmcap score, everything: MB",
+    ),
     notes=[
-      "36 languages, 2 references a caption, CIDEr-D, from files to a table; one run each. `-`: not run. A score "
+      "36 languages, 2 references a caption, CIDEr-D, from files to a table; one run each. `-`: not run. Everything: "
+      "also CIDEr, health, slices and the report; the memory of all processes, shared pages counted once. A score "
       "of 100,000 captions has a start of some seconds in it: imports, dictionaries of words, for pycocoevalcap Java."
     ],
   )

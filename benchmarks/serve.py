@@ -1,18 +1,25 @@
-"""The load on `xmcap serve`: many clients beside one, shared calls beside calls of one picture; and a stop.
+"""The load on `xmcap serve`, beside transformers' `generate` with the same weights and search; and a stop.
 
-usage: python benchmarks/serve.py [--model_dir=runs/quickstart/model]
-Clients keep their connections and send the next picture when they have the captions of the last. At the end SIGTERM
-comes while all of them ask: a request is lost if the server took its connection and the client gets no captions.
+usage: python benchmarks/serve.py [--model_dir=runs/quickstart/model] [--search=greedy|beam]
+Many clients are beside one, and shared calls beside calls of one picture. Clients keep their connections and send the
+next picture when they have the captions of the last. `generate` is called directly, in a process of its own, from
+pixels to tokens, without HTTP, JPEGs and texts: for one picture, as a request has it, and for as many as a shared call
+has; a picture is encoded once for all languages. At the end SIGTERM comes while all clients ask: a request is lost if
+the server took its connection and the client gets no captions.
 """
 
 import argparse
 import functools
 import http.client
+import json
+import pathlib
 import re
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +29,11 @@ import photographs
 import report
 
 LANGUAGES = ("en", "ar,en,es,hi,th,zh")
+SEARCHES = {
+  "greedy": {"name": "Greedy"},
+  "beam": {"name": "Beam", "beams": 4, "length_penalty": 1.0, "convention": "transformers", "early_stopping": False},
+}  # fmt: skip
+_PICTURES = 16  # in a shared call, at most
 
 
 class Server:
@@ -30,7 +42,7 @@ class Server:
   def __init__(self, model_dir: str, *options: str):
     command = [sys.executable, "-m", "xmcap.cli", "serve", f"--model_dir={model_dir}", "--port=0", *options]
     self.process = subprocess.Popen(
-      [*command, "--searches=greedy"], stderr=subprocess.PIPE, text=True, errors="replace"
+      [*command, "--searches=model"], stderr=subprocess.PIPE, text=True, errors="replace"
     )
     assert self.process.stderr is not None
     lines = []
@@ -96,28 +108,118 @@ class Load:
         self.times.append(seconds)
 
 
+class Generate:
+  """transformers' `generate` in a process of its own, with what `xmcap export --to=hf` writes into `folder`."""
+
+  def __init__(self, model_dir: str, folder: str):
+    command = [sys.executable, "-m", "xmcap.cli", "export", f"--model_dir={model_dir}", "--to=hf"]
+    subprocess.run([*command, f"--out={folder}"], check=True, capture_output=True)
+    command = [sys.executable, __file__, f"--generate={folder}"]
+    self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+  def run(self, pictures: int, languages: str, seconds: float) -> list[float]:
+    """Returns how long each call took, until the time is up."""
+    assert self._process.stdin is not None and self._process.stdout is not None
+    print(json.dumps([pictures, languages, seconds]), file=self._process.stdin, flush=True)
+    return json.loads(self._process.stdout.readline())
+
+  def close(self) -> None:
+    self._process.communicate()
+
+
+def generate(folder: str) -> None:
+  """The process of `Generate`."""
+  import export
+  import numpy as np
+  import torch
+
+  side = json.loads(pathlib.Path(folder, "captioner.json").read_text())["image_size"]
+  pixels = np.random.default_rng(0).integers(0, 256, (_PICTURES, side, side, 3), np.uint8)
+  runs: dict[tuple[int, str], Callable[[], object]] = {}
+  threads: dict[tuple[int, str], int] = {}
+  most = torch.get_num_threads()
+  for line in sys.stdin:
+    pictures, languages, seconds = json.loads(line)
+    if (pictures, languages) not in runs:
+      runs[pictures, languages] = export.hf(pathlib.Path(folder), pixels[:pictures], languages.split(","))
+      threads[pictures, languages] = _fastest(runs[pictures, languages], (1, most))
+    torch.set_num_threads(threads[pictures, languages])
+    times: list[float] = []
+    while sum(times) < seconds:
+      times.append(_timed(runs[pictures, languages]))
+    print(json.dumps(times), flush=True)
+
+
+def _fastest(run: Callable[[], object], candidates: tuple[int, ...]) -> int:
+  """The number of torch's threads with which a call is fastest."""
+  import torch
+
+  seconds = dict.fromkeys(candidates, float("inf"))
+  for threads in candidates * 3:
+    torch.set_num_threads(threads)
+    seconds[threads] = min(seconds[threads], _timed(run))
+  return min(seconds, key=seconds.__getitem__)
+
+
+def _timed(run: Callable[[], object]) -> float:
+  began = time.perf_counter()
+  run()
+  return time.perf_counter() - began
+
+
+def _with_search(model_dir: str, folder: str, search: str) -> str:
+  """A copy of the model's folder whose own search is this one."""
+  shutil.copytree(model_dir, folder)
+  path = pathlib.Path(folder, "model.json")
+  model = json.loads(path.read_text())
+  model.setdefault("decoding", {})["search"] = SEARCHES[search]
+  path.write_text(json.dumps(model))
+  return folder
+
+
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--model_dir", default="runs/quickstart/model")
   parser.add_argument("--clients", type=int, default=64)
   parser.add_argument("--seconds", type=float, default=3)
   parser.add_argument("--rounds", type=int, default=3)
+  parser.add_argument("--search", choices=SEARCHES, default="greedy")
+  parser.add_argument("--generate", help=argparse.SUPPRESS)
   options = parser.parse_args()
+  if options.generate:
+    return generate(options.generate)
+  with tempfile.TemporaryDirectory() as folder:
+    model_dir = _with_search(options.model_dir, f"{folder}/model", options.search)
+    measure(options, model_dir, Generate(model_dir, f"{folder}/hf"))
+
+
+def measure(options: argparse.Namespace, model_dir: str, peer: Generate) -> None:
+  """Takes turns, ends all processes and writes the result."""
   pictures = [photographs.picture(seed) for seed in range(16)]
   servers = {
-    "one picture per call": Server(options.model_dir, "--batch_size=1", "--batch_milliseconds=0"),
-    "shared calls": Server(options.model_dir),
+    "one picture per call": Server(model_dir, "--batch_size=1", "--batch_milliseconds=0"),
+    "shared calls": Server(model_dir, f"--batch_size={_PICTURES}"),
   }
   sides = [(words, n, codes) for codes in LANGUAGES for n in (1, options.clients) for words in servers]
+  calls = {f"generate, {n} picture{'s' * (n > 1)} per call": n for n in (1, _PICTURES)}
+  sides += [(words, 0, codes) for codes in LANGUAGES for words in calls]
   rounds: dict[tuple, list[tuple[float, ...]]] = {side: [] for side in sides}
   for _ in range(options.rounds):
     for words, clients, codes in sides:
+      if words in calls:
+        times = peer.run(calls[words], codes, options.seconds)
+        captions = calls[words] * len(codes.split(",")) * len(times) / sum(times)
+        median = 1000 * statistics.median(times)
+        rounds[words, clients, codes].append((median, 1000 * max(times), captions, 0))
+        print(words, codes, rounds[words, clients, codes][-1], flush=True)
+        continue
       load = Load(servers[words], pictures, codes, clients)
       took = load.run(options.seconds)
       cuts = statistics.quantiles(load.times, n=20)
       captions = len(load.times) * len(codes.split(",")) / took
       rounds[words, clients, codes].append((1000 * cuts[9], 1000 * cuts[18], captions, load.counts["lost"]))
       print(words, clients, codes, rounds[words, clients, codes][-1], flush=True)
+  peer.close()
   stops = {"answered": 0, "refused": 0, "lost": 0}
   for server in servers.values():
     load = Load(server, pictures, "en", options.clients)
@@ -127,18 +229,27 @@ def main() -> None:
       raise SystemExit(f"the server ended with exit code {code}")
   print(f"SIGTERM: {stops}", flush=True)
   rows = [
-    (words, str(clients), str(len(codes.split(","))), *_medians(rounds[words, clients, codes]))
+    (words, str(clients or "-"), str(len(codes.split(","))), *_medians(rounds[words, clients, codes]))
     for words, clients, codes in sides
   ]
   report.write(
-    "serve",
-    "Server under load (tiny model, CPU)",
+    "serve" + "_beam" * (options.search == "beam"),
+    f"Server under load (tiny model, CPU), {options.search}",
     rows,
-    columns=("server", "clients", "languages", "p50 ms", "p95 ms", "captions per second", "lost"),
+    columns=(
+      "server, or transformers",
+      "clients",
+      "languages",
+      "p50 ms",
+      "p95 ms",
+      "captions per second",
+      "lost",
+    ),
     notes=[
       "JPEGs of 640 x 480 pixels and the file size of photographs. The clients are one Python process on the same"
       " cores.",
-      f"Medians of {options.rounds} rounds, alternating between the servers.",
+      f"Medians of {options.rounds} rounds, alternating between the servers and transformers' `generate`, which has the"
+      " same weights and search, and neither HTTP nor JPEGs nor texts; for it, p95 is the longest call.",
       f"SIGTERM while {options.clients} clients used each server: {stops['answered']:,} requests were answered before"
       f" and after the signal, {stops['lost']} lost.",
     ],

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from xmcap import processes as processes_lib
+from xmcap.scoring.language import Captions
 
 _SCRIPT = """
 import os
@@ -69,3 +70,10 @@ def test_map_forked_keeps_type_and_message_of_errors(function, said):
 def test_map_forked_does_not_fork_once_jax_is_imported(monkeypatch):
   monkeypatch.setitem(sys.modules, "jax", sys)
   assert processes_lib.map_forked(_square, [2, 3], 2) == [(4, os.getpid()), (9, os.getpid())]
+
+
+def test_unshared_gives_an_equal_value_to_several_processes():
+  captions = Captions(["7", "8"], ["a dog", ""], [["half \ud83d", "ein Hund"], ["猫"]], [], [1, 0])
+  again = processes_lib.unshared(captions, 2)()
+  assert again == captions and again is not captions
+  assert processes_lib.unshared(captions, 1)() is captions

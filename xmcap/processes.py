@@ -263,6 +263,18 @@ def map_records(
       progress(done.stop)
 
 
+def unshared(value: _Out, processes: int) -> Callable[[], _Out]:
+  """Returns a function that gives `value` again, in one of several processes without copying memory of their parent.
+
+  Whoever reads a string changes its count of references, and so gets a copy of the page, which has other strings too:
+  each process would soon have all texts of its parent. `processes` are those of `map_forked`; one copies nothing.
+  """
+  if processes < 2:
+    return lambda: value
+  packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+  return lambda: pickle.loads(packed)
+
+
 _function: Callable  # in a worker process, the function to call with each item
 
 

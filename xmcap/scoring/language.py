@@ -1,7 +1,6 @@
 """Scores the captions of one language: tokenises, computes the statistics of each metric, then health."""
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 import json
@@ -52,7 +51,8 @@ class Captions:
 class Tokenized:
   """The words that the metrics saw.
 
-  They are stored as numbers, which come from a worker much faster than strings, and joined on demand.
+  They are stored as numbers, which come from a worker much faster than strings, and joined on demand, each time anew:
+  the texts of all languages would be larger than the captions.
 
   Attributes:
     words: words of each image's hypothesis, then of its references.
@@ -65,18 +65,21 @@ class Tokenized:
   @property
   def hypotheses(self) -> tuple[str, ...]:
     """The words of each hypothesis, joined by spaces."""
-    return tuple([of_image[0] for of_image in self._joined])
+    return tuple([hypothesis for hypothesis, _ in self.joined()])
 
   @property
   def references(self) -> tuple[tuple[str, ...], ...]:
     """The words of each image's references, joined by spaces."""
-    of_images = zip(self._joined, self.order, strict=True)
-    return tuple([tuple([texts[1 + place] for place in places]) for texts, places in of_images])
+    return tuple([references for _, references in self.joined()])
 
-  @functools.cached_property
-  def _joined(self) -> list[list[str]]:
+  def joined(self) -> list[tuple[str, tuple[str, ...]]]:
+    """Returns both for each image."""
     captions = iter(self.words.texts())
-    return [list(itertools.islice(captions, 1 + len(places))) for places in self.order]
+    of_images = []
+    for places in self.order:
+      hypothesis, *texts = itertools.islice(captions, 1 + len(places))
+      of_images.append((hypothesis, tuple([texts[place] for place in places])))
+    return of_images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +170,7 @@ def score_language(
     order_hash=_order_hash(captions) if tokenizer.in_order else "",
     health=health,
     marks=marks,
-    words=Tokenized(corpus.words, _order(captions, references)) if "words" in options.keep else None,
+    words=Tokenized(corpus.words.narrow(), _order(captions, references)) if "words" in options.keep else None,
     document_frequency=of_references if "document_frequency" in options.keep else None,
     num_emptied=0 if scored is captions else int((verdicts == fidelity.Verdict.WRONG).sum()),
     letters=_letters_a_word(language, texts, len(corpus.words.numbers)),
@@ -257,4 +260,6 @@ def _order(captions: Captions, ranked: Sequence[Sequence]) -> tuple[tuple[int, .
   if captions.tokenized:
     unsorted = _pairs(captions)
     ranked = list(map(sorted, unsorted))
-  return tuple([tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, unsorted, strict=True)])
+  orders: dict[tuple[int, ...], tuple[int, ...]] = {}  # of which there are few
+  places = [tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, unsorted, strict=True)]
+  return tuple([orders.setdefault(of_image, of_image) for of_image in places])

@@ -217,11 +217,14 @@ def _measure(
   options: ScoringOptions,
 ) -> tuple[dict[str, language_lib.Scored], dict[str, health_lib.Residual]]:
   """Returns the outcome of each language, and if health is measured, the residue that the languages share."""
+  unshared = {
+    language: processes_lib.unshared(column, options.processes) for language, column in captions.items()
+  }
 
   def work(language: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
     if language is None:
-      return _residual(captions)
-    return language_lib.score_language(language, captions[language], options, vocabularies)
+      return _residual({language: column() for language, column in unshared.items()})
+    return language_lib.score_language(language, unshared[language](), options, vocabularies)
 
   # The residue of all languages together takes longest, then languages that need a segmenter, so they come first.
   slowest_first = [
@@ -231,7 +234,12 @@ def _measure(
   outcomes: dict[str | None, Any] = dict(
     zip(slowest_first, processes_lib.map_forked(work, slowest_first, options.processes), strict=True)
   )
-  return {language: outcomes[language] for language in captions}, outcomes.get(None, {})
+  of_language: dict[str, language_lib.Scored] = {}
+  for language, column in captions.items():
+    # The keys come back as new strings, which are as many as captions.
+    statistics = dataclasses.replace(outcomes[language].statistics, keys=tuple(column.keys))
+    of_language[language] = dataclasses.replace(outcomes[language], statistics=statistics)
+  return of_language, outcomes.get(None, {})
 
 
 def _residual(captions: Mapping[str, language_lib.Captions]) -> dict[str, health_lib.Residual]:

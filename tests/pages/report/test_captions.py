@@ -16,7 +16,9 @@ from xmcap.scoring.tokenizers.words import CaptionWords
 
 
 def _unpacked(code, places, systems):
-  return json.loads(gzip.decompress(base64.b64decode(captions.block(code, places, systems))))
+  return json.loads(
+    gzip.decompress(base64.b64decode(captions.block(code, captions.column(code, places, systems), systems)))
+  )
 
 
 @pytest.fixture

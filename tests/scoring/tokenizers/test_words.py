@@ -1,6 +1,6 @@
 import numpy as np
 
-from xmcap.scoring.tokenizers.words import CaptionWords, number
+from xmcap.scoring.tokenizers.words import CaptionWords, number, split
 
 
 def test_caption_words_are_numbered_alphabetically():
@@ -14,6 +14,20 @@ def test_caption_words_round_trip():
   words, none = CaptionWords.of(captions), CaptionWords.of([])
   assert words.captions() == captions and none.captions() == []
   assert words.texts() == ["a dog", "", "a cat a"] and none.texts() == []
+
+
+def test_narrow_keeps_the_words():
+  captions = [["a", "dog"], [], ["a", "cat", "a"]]
+  words = CaptionWords.of(captions).narrow()
+  assert words.numbers.dtype == np.uint8
+  assert words.captions() == captions and words.texts() == ["a dog", "", "a cat a"]
+
+
+def test_split_of_a_text_of_several_blocks():
+  words = [f"w{number % 9973}" for number in range(400_000)]  # over 2**21 characters
+  distinct, numbers = split(" ".join(words))
+  assert [distinct[place] for place in numbers.tolist()] == words
+  assert len(distinct) - len(set(distinct)) <= 2  # a word that is in two blocks
 
 
 def test_number_of_no_words():

@@ -4,6 +4,7 @@ The captions of a language are one compressed block, so a browser decompresses o
 """
 
 import base64
+import dataclasses
 import gzip
 import json
 import string
@@ -134,7 +135,12 @@ def blocks(
   places = {key: place for place, key in enumerate(keys)}
   results = list(systems.values())
   codes = tuple(results[0].table.rows)
-  packed = processes_lib.map_forked(lambda language: block(language, places, results), codes, processes)
+  columns = {
+    language: processes_lib.unshared(column(language, places, results), processes) for language in codes
+  }
+  packed = processes_lib.map_forked(
+    lambda language: block(language, columns[language](), results), codes, processes
+  )
   for language, content in zip(codes, packed, strict=True):
     kind = "application/octet-stream;base64"
     yield elements.tag("script", content, type=kind, id=f"captions-{language}") + "\n"
@@ -142,7 +148,41 @@ def blocks(
     yield elements.tag("script", content, type="text/plain", id=f"pictures-{place}") + "\n"
 
 
-def block(language: str, places: Mapping[str, int], systems: Sequence[Result]) -> str:
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """The captions of a language, without the strings of a result (see `processes.unshared`).
+
+  Attributes:
+    images: for each of I images, in the order of the report, its index there; None if it has all of them.
+    rows: for each system, the row of each image in its statistics; -1 if it has no caption.
+    references: the references of each image.
+    captions: for each system, the caption of each image; None if it has none.
+  """
+
+  images: list[int] | None
+  rows: list[list[int]]
+  references: Sequence[Sequence[str]]
+  captions: list[list[str | None]]
+
+
+def column(language: str, places: Mapping[str, int], systems: Sequence[Result]) -> Column:
+  """Returns the captions of a language; `places` has the index of each image in the report."""
+  first = systems[0]
+  keys = sorted(first.statistics[language].keys, key=places.__getitem__)
+  images: list[int] | None = [places[key] for key in keys]
+  images = None if images == list(range(len(places))) else images
+  rows, captions = [], []
+  for system in systems:
+    order = _places(keys, system.statistics[language].keys if language in system.statistics else ())
+    rows.append(order)
+    captions.append(
+      [system.predictions[key][language] if i >= 0 else None for key, i in zip(keys, order, strict=True)]
+    )
+  references = [first.references[key][language] for key in keys]
+  return Column(images, rows, references, captions)
+
+
+def block(language: str, column: Column, systems: Sequence[Result]) -> str:
   """Returns the captions of a language as base64 of gzip of JSON.
 
   The JSON object has
@@ -154,28 +194,19 @@ def block(language: str, places: Mapping[str, int], systems: Sequence[Result]) -
     faults: for each system an object: name of a fault -> the places in `rows` of the images whose caption has it.
   """
   first = systems[0]
-  keys = sorted(first.statistics[language].keys, key=places.__getitem__)
-  images = [places[key] for key in keys]
-  of_references: list[Sequence[str] | None] = [None] * len(keys)
-  if language in first.words:
-    texts = first.words[language].references
-    of_references = [texts[i] for i in _places(keys, first.statistics[language].keys)]
-  columns: list[Sequence] = [[first.references[key][language] for key in keys], of_references]
+  joined = [system.words[language].joined() if language in system.words else None for system in systems]
+  of_references = [None if joined[0] is None else joined[0][i][1] for i in column.rows[0]]
+  columns: list[Sequence] = [column.references, of_references]
   scores, faults = [], []
-  for system in systems:
+  for system, words, order, captions in zip(systems, joined, column.rows, column.captions, strict=True):
     scored = system.statistics.get(language)
-    order = _places(keys, () if scored is None else scored.keys)
-    words = system.words[language].hypotheses if language in system.words else None
-    columns.append(
-      [system.predictions[key][language] if i >= 0 else None for key, i in zip(keys, order, strict=True)]
-    )
-    columns.append([None if words is None or i < 0 else words[i] for i in order])
+    columns += [captions, [None if words is None or i < 0 else words[i][0] for i in order]]
     scores.append(
       [_scores(scored, metric, order, first.table.factor(metric)) for metric in first.table.metrics]
     )
     faults.append(_faults(system, language, order))
   value = {
-    "images": None if images == list(range(len(places))) else images,
+    "images": column.images,
     "rows": list(zip(*columns, strict=True)),
     "scores": scores,
     "faults": faults,

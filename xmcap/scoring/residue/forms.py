@@ -122,7 +122,6 @@ class Joined:
   def __init__(self, captions: Sequence[str]):
     self._text = "\0".join(captions)
     self._captions = captions
-    self._code_points = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
     self.characters = frozenset(map(chr, np.flatnonzero(np.bincount(self._code_points)).tolist()))
 
   def rows(
@@ -144,6 +143,11 @@ class Joined:
         place = self._text.find(mark, self._ends[row])
     return sorted(row_numbers)
 
+  @property
+  def _code_points(self) -> np.ndarray:
+    """uint32 [characters]; not kept, since those of all languages would be larger than their captions."""
+    return np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
   @functools.cached_property
   def _sequences(self) -> tuple[np.ndarray, np.ndarray]:
     if not mojibake.may_have_sequences(self.characters):
@@ -155,7 +159,7 @@ class Joined:
     """int64 [captions], where the next one begins."""
     between = np.flatnonzero(self._code_points == 0)
     if len(between) + 1 == len(self._captions):
-      return np.append(between, len(self._code_points)) + 1
+      return np.append(between, len(self._text)) + 1
     return np.cumsum([len(caption) + 1 for caption in self._captions])
 
 
