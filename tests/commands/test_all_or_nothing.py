@@ -83,8 +83,9 @@ def place(tmp_path_factory):
   for number, name in enumerate(("old", "new")):
     files.captions(folder / f"{name}.jsonl", {key: {"en": f"a {name} {key}"} for key in ("dog", "cat")})
     files.lines(
-      folder / f"{name}.csv", "m1,m2,lang,delta_sxs,delta_x", f"A,B,en,{number},2", "A,C,en,3,1", "B,C,en,2,9"
-    )
+      folder / f"{name}.csv", "m1,m2,lang,delta_sxs,delta_x", f"A,B,en,{number},2", "A,C,en,3,1", "B,C,en,2,9",
+      "A,D,en,5,4", "B,D,en,7,3", "C,D,en,1,8",
+    )  # fmt: skip
     row = {
       "image/key": "dog",
       "language": "en",

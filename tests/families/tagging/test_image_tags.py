@@ -106,7 +106,7 @@ def changed(folder, tmp_path, **fields):
 @pytest.mark.parametrize(
   "fields, code, message",
   [
-    ({"sizes": None}, 2, "holds no tagger"),
+    ({"sizes": None}, 2, "this is an image tower: xmcap features"),
     ({"sizes": [["en", 4], ["zh", 9]]}, 2, "labels/zh: 3 labels, but the model was trained with 9"),
     ({"sizes": [["en", 4]]}, 1, "the parameters of"),
     ({"hidden": 9}, 1, "has shape (8, 4), but (9, 4) in this model"),
