@@ -36,7 +36,6 @@ _ALLOWED = {
   "xmcap/grid.py: self.headings.index": "columns of a table that is shown",
   "xmcap/human/sxs.py: sides.count": "two sides",
   "xmcap/pages/report/heat_map.py: names.index": "systems of a page",
-  "xmcap/pages/report/scores.py: _GROUPS.index": "four groups",
   "xmcap/scoring/residue/cleaning.py: affix.count": "six quotation marks",
 }
 """Counting in a loop that is no growth, and what there is few of."""

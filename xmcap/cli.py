@@ -135,17 +135,19 @@ def console() -> None:
 
 
 def _run(arguments) -> None:
-  """Runs a command; if one of its inputs belongs elsewhere, an error says so instead."""
+  """Runs a command; if one of its inputs belongs elsewhere, an error says so first."""
   try:
     arguments.run(arguments)
-  except (RestartError, BrokenPipeError):
+  except (RestartError, OSError, MemoryError):
     raise
   except Exception as error:
     from xmcap.commands import misplaced
 
-    if (instead := misplaced.explained(arguments)) is None:
+    about_output = str(error).startswith("--out")
+    if about_output or (first := misplaced.explained(arguments)) is None:
       raise
-    raise instead from error
+    # What failed may have another cause, so it is not lost.
+    raise UsageError(f"{first} ({error})" if isinstance(error, XmcapError) else first) from error
 
 
 def _report(text: str, kind: str = "error") -> None:

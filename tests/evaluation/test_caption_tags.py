@@ -19,6 +19,7 @@ from xmcap.data import tag_prompts
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
 from xmcap.models import model_json
+from xmcap.training import compilation_cache
 
 LENGTH = 24
 TAGS = {"one": {"en": {"sea": 0.1, "dog": 0.9}}, "two": {"en": {}}}
@@ -95,7 +96,7 @@ def test_caption_tags_are_sorted_by_score_in_command_and_python(tagged, pictures
   assert [(row["image/key"], row["caption"]) for row in rows] == [
     (key, caption["en"]) for key, caption in zip(TAGS, ours, strict=True)
   ]
-  assert found.err == ""
+  assert found.err == f"{compilation_cache.described()}\n"
 
 
 def test_caption_looks_up_tags_by_key_or_path(tagged, pictures, tmp_path):
@@ -133,8 +134,9 @@ def test_one_language_of_tags_serves_all_captions(tagged, pictures, tmp_path):
 
 
 def test_caption_warns_of_a_tag_model_without_tags(plain, tagged, pictures):
-  assert caption(plain, "--languages=en", pictures).succeeded().err == ""
+  assert caption(plain, "--languages=en", pictures).succeeded().err == f"{compilation_cache.described()}\n"
   assert caption(tagged, "--languages=en", pictures).succeeded().err == (
+    f"{compilation_cache.described()}\n"
     "warning: the model was trained with tags in its prompts, and gets none: give --tags=FILE\n"
   )
 

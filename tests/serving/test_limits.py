@@ -49,7 +49,6 @@ BOMBS = {
   "a program in PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(/etc/passwd) (r) file\n",
   "half a picture": servers.picture(size=(300, 300))[:200],
   "an archive": b"PK\x03\x04" + bytes(200),
-  "an address": b"http://169.254.169.254/latest/meta-data",
 }
 
 
@@ -57,6 +56,11 @@ BOMBS = {
 def test_upload_of_a_bomb_or_non_image_is_422(server, name):
   answer = server.ask(BOMBS[name])
   assert answer.status == 422 and not answer.error.startswith("picture")
+
+
+def test_upload_of_an_address_is_not_followed(server):
+  answer = server.ask(b"http://169.254.169.254/latest/meta-data")
+  assert answer.status == 415 and "address" in answer.error
 
 
 @pytest.mark.parametrize("tail", [b"PK\x03\x04" + bytes(99), b"<script>alert(1)</script>"])

@@ -186,8 +186,8 @@ _TAKES: dict[str, set[str]] = {
 _POSITIONAL = ("dir", "dirs", "files", "systems", "caption images", "human rate ratings")
 
 
-def explained(arguments: Any) -> UsageError | None:
-  """Returns the error about an input that belongs elsewhere, for a command that has failed; None if there is none."""
+def explained(arguments: Any) -> str | None:
+  """Returns what an input of a command that has failed is, and where it belongs; None if each is where it belongs."""
   command = arguments.prog.removeprefix("xmcap ")
   for option, values in vars(arguments).items():
     of_command = f"{command} {option}"
@@ -201,7 +201,7 @@ def explained(arguments: Any) -> UsageError | None:
         kind = KINDS[name]
         belongs = kind.belongs.format(shlex.quote(path), shlex.quote(os.path.dirname(path) or "."))
         where = value if option in _POSITIONAL or of_command in _POSITIONAL else f"--{option}={value}"
-        return UsageError(f"{shown(where)}: {kind.name}: {belongs}")
+        return f"{shown(where)}: {kind.name}: {belongs}"
   return None
 
 
