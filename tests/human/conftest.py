@@ -37,6 +37,8 @@ def rate(page, write):
     if rater:
       page.keyboard.type(rater)
       page.keyboard.press("Enter")
+      # On a busy machine the next line of a test may come before the page has stored who rates.
+      page.locator("#rated:not(:empty)").wait_for()
     return page, json.loads(page.locator("#data").text_content())["items"]
 
   return run
