@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 _ONE = "--tiny --captions=8 --ks=4 --steps=1"
 _TINY = "--tiny --steps=1 --cases"
-_ABLATIONS = "default:128:8 default:128:1 whole_loss:512:1 plain_attention:512:1"
+_ABLATIONS = "default:128:8 default:128:1 two_passes:512:1 whole_loss:512:1 plain_attention:512:1"
 _TRAINING = "gpu/training.py"
 _DECODING = "decoding.py --pictures=32 --length=32 --repeats=3 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"
@@ -80,7 +80,7 @@ PARTS = {
   "decoding": Part(60, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16"),
   "quickstart": Part(60, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2"),
   "ablations": Part(
-    180, f"{_TRAINING} --cases {_ABLATIONS}", f"{_TRAINING} {_TINY} plain_attention+whole_loss:8:4"
+    180, f"{_TRAINING} --cases {_ABLATIONS}", f"{_TRAINING} {_TINY} plain_attention+two_passes+whole_loss:8:4"
   ),
   "peer_128": Part(180, "gpu/peer.py --captions=128 --ks 1 8", None),
   "data_wait": Part(

@@ -11,6 +11,7 @@ to, while it is profiled (its flag xla_enable_command_buffers_during_profiling).
 Variants take something from the program, several are joined by "+"; `default` is the program as it is:
   plain_attention    cuDNN's kernel in the ViT
   whole_loss         the parts of the loss: the logits of all tokens at once
+  two_passes         the one pass of the loss over the logits
 """
 
 import concurrent.futures
@@ -82,6 +83,8 @@ class Case:
     given = recipe.bindings(int(captions), int(captions_per_image), tiny)
     if "plain_attention" in self.variant or jax.default_backend() == "cpu":
       given.append("ViTConfig.attention=plain")
+    if "two_passes" in self.variant:
+      given.append("CaptionObjective.one_pass=False")
     configuration.parse(recipe.FILES, given)
     self.device = jax.devices()[0]
     self.topology = recipe.topology(self.device.device_kind)
