@@ -252,8 +252,8 @@ def _correlation(arguments) -> None:
       counts = tasks_correlation.read_counts(arguments.counts)
       series = tasks_correlation.of_counts(arguments.zero_shot, arguments.baseline, counts)
     else:
-      given = arguments.zero_shot, arguments.retrieval, arguments.paper or ""
-      series = {"": tasks_correlation.points(*given, say=base.say)}
+      folders = arguments.zero_shot, arguments.retrieval
+      series = {"": tasks_correlation.points(*folders, arguments.paper or "", say=base.say)}
     if not arguments.counts:
       for name in (*written[2:], "classes_correlation.md"):  # of an earlier run
         files.remove(os.path.join(arguments.out, name))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+# Sums of float32 overflow at exp(88): so log Z may be up to 118 above the bound, and at the bound is exp(-30).
 _ABOVE_BOUND = 30.0
 
 
