@@ -112,7 +112,8 @@ def parts() -> None:
     [*rows, ("all", f"{total / 1e6:.2f}", "100.0%")],
     columns=("forward and backward", "million cycles", "share"),
     notes=[
-      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by."
+      f"{_ESTIMATE} K = 1, targets of 32 tokens. A fusion counts as the operation that XLA names it by, the kernel of "
+      "attention with the larger of its bundles and its bytes."
     ],
   )
 
@@ -129,7 +130,7 @@ def _parts() -> Any:
   slice_ = _configured("bb", "CaptionStream.target_lengths=()")
   _, lowered = step.lower(run.of_gin(slice_), slice_.devices())
   cycles: collections.Counter[str] = collections.Counter()
-  for operation, count in hlo.Module(lowered.compile().as_text()).cycles_by_operation().items():
+  for operation, count in hlo.Module(lowered.compile().as_text(), slice_.cores).cycles_by_operation().items():
     cycles[part(operation).removeprefix("forward ").removeprefix("backward ")] += count
   return {"cycles": cycles}
 
@@ -184,22 +185,26 @@ def _configured(model: str, *bindings: str) -> Any:
 
 
 def ablations() -> None:
-  """The loss of BB with the product of the logits and its gradients, compiled alone, in both its forms."""
+  """The loss of BB with the product of the logits, and attention of its ViT: compiled alone, in both their forms."""
   rows = []
-  for one_pass in (False, True):
-    plan = kept(f"loss_{one_pass}", functools.partial(_loss, one_pass))
-    rows.append((
-      f"CaptionObjective.one_pass = {one_pass}", f"{plan['cycles'] / 1e6:.2f}", f"{plan['accessed'] / 1e9:.2f}",
-      f"{plan['working'] / 1e9:.2f}",
-    ))  # fmt: skip
+  for setting, measure, values in (
+    ("CaptionObjective.one_pass", _loss, (False, True)),
+    ("ViTConfig.attention", _attention, ("plain", "pallas")),
+  ):
+    for value in values:
+      plan = kept(f"{setting}_{value}", functools.partial(measure, value))
+      rows.append((
+        f"{setting} = {value}", f"{plan['cycles'] / 1e6:.2f}", f"{plan['accessed'] / 1e9:.2f}",
+        f"{plan['working'] / 1e9:.2f}",
+      ))  # fmt: skip
   report.write(
     "plan_ablations",
-    "The loss of BB on 64 v4 chips, by its form",
+    "Parts of BB on 64 v4 chips, by their form",
     rows,
     columns=("per chip", "million cycles", "GB accessed", "GB working"),
     notes=[
-      "2,048 targets of 32 tokens, from the input of the logits to its gradient and that of their kernel. Nothing was"
-      " run on a TPU."
+      "Loss: 2,048 targets of 32 tokens, from the input of the logits to its gradient and that of their kernel."
+      " Attention: one layer for 2,048 pictures, with its projections and all gradients. Nothing was run on a TPU."
     ],
   )
 
@@ -213,7 +218,7 @@ def _loss(one_pass: bool) -> dict[str, float]:
   from jax.sharding import NamedSharding, PartitionSpec
 
   from xmcap.models import layers
-  from xmcap.planning import hlo, run
+  from xmcap.planning import run
   from xmcap.training import sharding
 
   slice_ = _configured("bb", "CaptionStream.target_lengths=()", f"CaptionObjective.one_pass={one_pass}")
@@ -237,8 +242,55 @@ def _loss(one_pass: bool) -> dict[str, float]:
       jax.ShapeDtypeStruct(*array, sharding=place)
       for array, place in zip(arrays, (of_kernel, *[of_batch] * 3), strict=True)
     )).compile()  # fmt: skip
+  return _costs(compiled, slice_.cores)
+
+
+def _attention(implementation: str) -> dict[str, float]:
+  """Of the attention of a layer by itself, of a chip: as `_loss`."""
+  from xmcap.planning import topologies
+
+  topologies.prepare_host()  # before jax is imported
+  import jax
+  from jax.sharding import NamedSharding, PartitionSpec
+
+  from xmcap.models import blocks, layers
+  from xmcap.planning import run
+  from xmcap.training import sharding
+
+  slice_ = _configured("bb")
+  planned = run.of_gin(slice_)
+  vit, partitioning = planned.objective.module.vit, planned.partitioning
+  mesh, rules = partitioning.mesh(slice_.devices()), partitioning.logical_rules()
+  attention, of_batch = blocks.attention(vit, implementation), sharding.batch_sharding(mesh)
+  inputs = jax.ShapeDtypeStruct((planned.pictures, vit.num_patches, vit.width), "bfloat16", sharding=of_batch)
+
+  def placed(shape, axes):
+    places = layers.mesh_axes(shape.shape, axes.names, rules, mesh.shape)
+    return jax.ShapeDtypeStruct(
+      shape.shape, shape.dtype, sharding=NamedSharding(mesh, PartitionSpec(*places))
+    )
+
+  def with_gradients(params, inputs, gradient):
+    output, backward = jax.vjp(lambda params, x: attention.apply({"params": params}, x, x), params, inputs)
+    return output, backward(gradient)
+
+  with sharding.use(mesh, rules):
+    variables = jax.eval_shape(lambda x: attention.init(jax.random.key(0), x, x), inputs)
+    axes = {
+      name: {leaf.removesuffix("_axes"): names for leaf, names in leaves.items()}
+      for name, leaves in variables["params_axes"].items()
+    }
+    params = jax.tree.map(placed, variables["params"], axes)
+    places = of_batch, (jax.tree.map(lambda leaf: leaf.sharding, params), of_batch)
+    compiled = jax.jit(with_gradients, out_shardings=places).lower(params, inputs, inputs).compile()
+  return _costs(compiled, slice_.cores)
+
+
+def _costs(compiled: Any, cores: int) -> dict[str, float]:
+  from xmcap.planning import hlo
+
   return {
-    "cycles": hlo.Module(compiled.as_text()).cycles(),
+    "cycles": hlo.Module(compiled.as_text(), cores).cycles(),
     "accessed": compiled.cost_analysis()["bytes accessed"],
     "working": compiled.memory_analysis().temp_size_in_bytes,
   }

@@ -140,7 +140,7 @@ def test_attention_falls_back_to_plain_where_cudnn_cannot(cudnn, dtype, queries,
 @pytest.mark.parametrize(
   ("backend", "capability", "chosen"),
   [("gpu", "9.0", "cudnn"), ("gpu", "8.0", "cudnn"), ("gpu", "7.5", "plain"), ("gpu", "gfx942", "plain"),
-   ("gpu", None, "plain"), ("tpu", None, "plain"), ("cpu", None, "plain")],
+   ("gpu", None, "plain"), ("tpu", None, "pallas"), ("cpu", None, "plain")],
 )  # fmt: skip
 def test_attention_auto_resolves_by_device(monkeypatch, backend, capability, chosen):
   device = types.SimpleNamespace(**({} if capability is None else {"compute_capability": capability}))
@@ -154,3 +154,9 @@ def test_cudnn_without_cuda_is_refused(monkeypatch):
   monkeypatch.setattr(attention_lib, "cuda_installed", lambda: False)
   with pytest.raises(UsageError, match="CUDA plugin is not installed"):
     attention_lib.resolve("cudnn")
+
+
+def test_pallas_without_libtpu_is_refused(monkeypatch):
+  monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+  with pytest.raises(UsageError, match="libtpu is not installed"):
+    attention_lib.resolve("pallas")

@@ -145,16 +145,22 @@ def test_hlo_unknown_replica_groups_are_refused():
 _KERNEL = """\
 ENTRY %main (x: bf16[8]) -> bf16[8] {
   %f = bf16[8]{0} fusion(%x), kind=kLoop, metadata={op_name="jit(f)/mlp"}, backend_config={"estimated_cycles":"7"}
-  %k = bf16[8]{0} custom-call(%f), custom_call_target="tpu_custom_call", backend_config={"custom_call_config":{}}
+  %k = bf16[8]{0} custom-call(%f), custom_call_target="tpu_custom_call", frontend_attributes={kernel_metadata={
+"core_cycles":"CYCLES"
+}}, metadata={op_name="jit(f)/attention"}, backend_config={"cost_estimate":{"flops":"9","bytes_accessed":"58000"}}
 }
 """
 
 
-def test_hlo_cycles_are_divided_by_operation():
-  module = hlo.Module(_KERNEL.replace("tpu_custom_call", "other"))
-  assert module.cycles_by_operation() == {"jit(f)/mlp": 7, "": 0} and module.cycles() == 7
+@pytest.mark.parametrize(("core_cycles", "counted"), [(150, 100), (400, 200)])
+def test_hlo_kernel_counts_with_its_cycles_or_its_bytes(core_cycles, counted):
+  module = hlo.Module(_KERNEL.replace("CYCLES", str(core_cycles)), cores=2)
+  assert module.cycles() == 7 + counted
+  assert module.cycles_by_operation() == {"jit(f)/mlp": 7, "jit(f)/attention": counted}
 
 
-def test_hlo_kernel_without_estimate_is_refused_not_counted_as_0():
-  with pytest.raises(XmcapError, match="no cycles of the kernel k"):
-    hlo.Module(_KERNEL).cycles()
+@pytest.mark.parametrize("missing", ["core_cycles", "bytes_accessed"])
+def test_hlo_kernel_without_cycles_is_refused(missing):
+  module = hlo.Module(_KERNEL.replace("CYCLES", "150").replace(missing, "other"))
+  with pytest.raises(XmcapError, match="no cycles are known of the kernel k"):
+    module.cycles()

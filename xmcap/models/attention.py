@@ -4,6 +4,7 @@ Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 does not sca
 factor is folded into the initial query kernel (Raffel et al., 2020; Mesh TensorFlow's T5 does the same).
 """
 
+import importlib.util
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from xmcap.errors import UsageError
 from xmcap.models.layers import NO_LORA, T5_ATTENTION_INIT, Dense, Dropout, Initializer, Lora, constrain
 from xmcap.platforms import cuda_installed
 
-IMPLEMENTATIONS = ("auto", "plain", "cudnn")
+IMPLEMENTATIONS = ("auto", "plain", "cudnn", "pallas")
 _AMPERE = 8.0
 """The compute capability from which on cuDNN has the kernel."""
 
@@ -25,13 +26,18 @@ _AXES = ("batch", "length", "heads", "kv")
 
 
 def resolve(implementation: str) -> str:
-  """`plain` or `cudnn`: of `auto`, cuDNN's kernel where the devices have it.
+  """`plain`, `cudnn` or `pallas`: of `auto`, the kernel that the devices have.
 
   Raises:
-    UsageError: `cudnn` is asked for, and jax's CUDA plugin is not installed.
+    UsageError: `cudnn` is asked for, and jax's CUDA plugin is not installed, or `pallas` without libtpu.
   """
   if implementation == "auto":
-    return "cudnn" if jax.default_backend() == "gpu" and _has_cudnn(jax.local_devices()[0]) else "plain"
+    backend = jax.default_backend()
+    if backend == "tpu":
+      return "pallas"
+    return "cudnn" if backend == "gpu" and _has_cudnn(jax.local_devices()[0]) else "plain"
+  if implementation == "pallas" and importlib.util.find_spec("libtpu") is None:
+    raise UsageError("attention = 'pallas': libtpu is not installed: use auto, or install xmcap[tpu]")
   if implementation == "cudnn" and not cuda_installed():
     raise UsageError(
       "attention = 'cudnn': jax's CUDA plugin is not installed: use auto, or install xmcap[cuda]"
@@ -148,6 +154,26 @@ class MultiHeadAttention(nn.Module):
 
     `bias` is broadcastable to [rows, heads, queries, keys]. Returns [rows, queries, out_features].
     """
+    if inputs_q is inputs_kv and bias is None and self._fits_kernel(inputs_q, deterministic):
+      return self._combine_in_kernel(
+        *(dense.project(inputs_q) for dense in (self.query, self.key, self.value))
+      )
     query = self.project_query(inputs_q)
     key, value = self.project_key_value(inputs_kv)
     return self.combine(query, key, value, bias, deterministic)
+
+  def _fits_kernel(self, inputs: jax.Array, deterministic: bool) -> bool:
+    """Whether `kernels` can attend from all inputs to all, and is asked to."""
+    if resolve(self.implementation) != "pallas" or self.dtype == jnp.float32:
+      return False
+    from xmcap.models import kernels  # as importing Pallas takes a while
+
+    plain_weights = self.scaled and self.use_bias and (deterministic or not self.dropout_rate)
+    return plain_weights and kernels.fits(*inputs.shape[:2], self.num_heads, self.head_dim)
+
+  def _combine_in_kernel(self, *projected: tuple[jax.Array, jax.Array | None]) -> jax.Array:
+    """`combine` of query, key and value as `Dense.project` returns them."""
+    from xmcap.models import kernels
+
+    products, biases = zip(*projected, strict=True)
+    return self.out(kernels.attention(*products, jnp.stack(biases)))

@@ -92,8 +92,14 @@ def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tup
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   """Shards an activation by the logical names of its axes; does nothing if no axis rules or no mesh are set."""
-  cut = _mesh_axes(x.shape, axes)
-  return lax.with_sharding_constraint(x, PartitionSpec(*(names or None for names in cut))) if cut else x
+  spec = partition_spec(x.shape, *axes)
+  return x if spec is None else lax.with_sharding_constraint(x, spec)
+
+
+def partition_spec(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec | None:
+  """How `constrain` shards an activation of this shape; None if no axis rules or no mesh are set."""
+  cut = _mesh_axes(shape, axes)
+  return PartitionSpec(*(names or None for names in cut)) if cut else None
 
 
 def pieces(shape: tuple[int, ...], *axes: str | None) -> int:
@@ -196,8 +202,16 @@ class Dense(nn.Module):
   lora: Lora = NO_LORA
   heads: int = 0
 
-  @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
+    outputs, bias = self.project(inputs)
+    split = (self.heads, self.features // self.heads) if self.heads else (self.features,)
+    outputs = outputs.reshape(*outputs.shape[:-1], *split)
+    # After the split: added before, a TPU's compiler would copy the sum into the layout of attention.
+    return outputs if bias is None else outputs + bias.reshape(split)
+
+  @nn.compact
+  def project(self, inputs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+    """The product [..., features], and the bias [features] that is not added yet."""
     shape = (inputs.shape[-1], self.features)
     kernel = parameter("kernel", self.kernel_init, shape, self.axes, self.dtype)
     product = accurate_product if self.accurate else jnp.dot
@@ -209,12 +223,9 @@ class Dense(nn.Module):
       )
       outer = parameter("adapter_out", nn.initializers.zeros, sizes[1], (None, self.axes[1]), self.dtype)
       outputs += self.lora.scale * jnp.dot(jnp.dot(inputs.astype(self.dtype), inner), outer)
-    split = (self.heads, self.features // self.heads) if self.heads else shape[1:]
-    outputs = outputs.reshape(*outputs.shape[:-1], *split)
-    if self.use_bias:
-      # After the split: added before, a TPU's compiler would copy the sum into the layout of attention.
-      outputs += parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype).reshape(split)
-    return outputs
+    if not self.use_bias:
+      return outputs, None
+    return outputs, parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype)
 
 
 class RMSNorm(nn.Module):

@@ -54,7 +54,8 @@ class ViTConfig:
     remat: what the backward pass recomputes instead of storing it: `no`, `dots` or `full` (see `stacking.REMAT`).
     scan: compile one block for all (see `stacking`).
     dtype: dtype of the activations: `auto`, `float32`, `bfloat16`.
-    attention: `plain`, or `cudnn`, cuDNN's kernel for NVIDIA's GPUs in bfloat16; `auto` is `cudnn` where there is one.
+    attention: `plain`, or in bfloat16 `cudnn`, cuDNN's kernel for NVIDIA's GPUs, or `pallas`, ours for TPUs; `auto` is
+      the one that the devices have.
 
   Raises:
     UsageError: a field has the wrong type or is out of its limits, sizes do not divide, or a name is unknown.

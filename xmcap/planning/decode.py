@@ -75,7 +75,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
       raise explained(error, run.variant, topology) from None
   needed = compiled.memory_analysis()
   working = needed.temp_size_in_bytes + needed.output_size_in_bytes + needed.generated_code_size_in_bytes
-  module = hlo.Module(compiled.as_text())
+  module = hlo.Module(compiled.as_text(), topology.cores)
   start = module.cycles(unknown_trips=0)
   # The search has a loop for all rows, and one for each of its stages with fewer. Captions of the maximum length need
   # the first alone, whose iterations take longest.

@@ -32,8 +32,8 @@ CAVEATS = {
   "products split evenly over the chips",
   "links": "too low: transfers wait, and no transfer reaches the bandwidth of all links along the axes of its group",
   "network": "too low if other traffic shares the network of the hosts",
-  "schedule": "the compiler's model of the chip, not a measurement; it leaves communication out, and is unknown if the "
-  "clock of the chip is not published (v6e, tpu7x)",
+  "schedule": "the compiler's model of the chip, not a measurement, and of a kernel in Pallas its bundles or "
+  "bytes on v4; it leaves communication out, and is unknown if the clock of the chip is not published (v6e, tpu7x)",
   "hidden": "too low: the largest of these times, as if the others overlapped with it completely",
   "exposed": "computing plus communication, as if nothing overlapped; too low as far as its parts are",
 }

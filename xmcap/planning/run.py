@@ -160,7 +160,7 @@ def _bind_as_on(topology: Topology | GpuNode, image_config: Any) -> None:
     if option(kind, "dtype") == "auto":
       gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
   if hasattr(image_config, "attention") and option(image_config, "attention") == "auto":
-    attention = "cudnn" if isinstance(topology, GpuNode) else "plain"
+    attention = "cudnn" if isinstance(topology, GpuNode) else "pallas"
     gin.bind_parameter(f"{image_config.__name__}.attention", attention)
 
 

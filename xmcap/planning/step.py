@@ -89,8 +89,8 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
     flops_lib.step_flops, run.objective, run.optimizer, state.target.params, _batch(run)
   )
   model_flops = products(False)
-  module = hlo.Module(compiled.as_text())
   if isinstance(topology, GpuNode):
+    module = hlo.Module(compiled.as_text())
     return {
       **plan,
       "caveats": estimate.GPU_CAVEATS,
@@ -98,6 +98,7 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
       "arithmetic_seconds": estimate.arithmetic_seconds(model_flops, topology),
       "exchanges": estimate.exchanges(module.collectives(), topology),
     }
+  module = hlo.Module(compiled.as_text(), topology.cores)
   flops = compiled.cost_analysis()["flops"]
   if module.has_loops:
     # XLA counts the body of a loop only once.

@@ -88,6 +88,11 @@ class Topology:
     return self.chips * self.chip.devices
 
   @property
+  def cores(self) -> int:
+    """TensorCores that work as one device."""
+    return 2 if self.chip.cores_in_name and self.chip.devices == 1 else 1
+
+  @property
   def unit(self) -> str:
     """A device in words, for what is counted for each."""
     return "chip" if self.chip.devices == 1 else "device"
@@ -136,7 +141,7 @@ class Topology:
       importlib.util.find_spec("libtpu") is not None,
       "plan",
       f"{self.chip.platform}:{'x'.join(map(str, self.shape))}",
-      chip_config_name="megacore" if self.chip.cores_in_name and self.chip.devices == 1 else "default",
+      chip_config_name="megacore" if self.cores == 2 else "default",
       chips_per_host_bounds=self._host_bounds,
       num_slices=self.slices,
       wrap=(*self.wrap, False)[:3],

@@ -23,6 +23,7 @@ FOLDER = "compilation_cache"
 
 # Names of jax's settings, which its type hints leave out.
 _DIRECTORY, _XLA_CACHES = "jax_compilation_cache_dir", "jax_persistent_cache_enable_xla_caches"
+_SOURCES = "jax_hlo_source_file_canonicalization_regex"
 _FAILURE = re.compile(
   r"Error (reading|writing) persistent compilation cache entry for '(.*?)': (.*)", re.DOTALL
 )
@@ -78,13 +79,15 @@ class CompilationCache:
     if not folder:
       return
     _restored.callback(jax_cache.reset_cache)
-    for name in (_DIRECTORY, _XLA_CACHES):
+    for name in (_DIRECTORY, _XLA_CACHES, _SOURCES):
       _restored.callback(jax.config.update, name, getattr(jax.config, name))
     _restored.callback(setattr, warnings, "showwarning", warnings.showwarning)
     jax_cache.reset_cache()
     jax_cache.set_cache_dir(folder)
     # XLA's own caches for GPUs would become part of the key, and their folder cannot be in a bucket.
     jax.config.update(_XLA_CACHES, "none")
+    # Where a kernel's source lies would become part of the key: all but the last folder is left out.
+    jax.config.update(_SOURCES, r".*/(?=[^/]+/[^/]+$)")
     warnings.showwarning = _Reporter(folder, say, warnings.showwarning)
     say(f"compiled programs are kept in {folder}")
 
