@@ -67,7 +67,7 @@ BUDGETS = {
   "papers": 180,
   "reading": 5_500,
   "scoring": 10_200,
-  "models": 3_230,
+  "models": 3_240,
   "data": 6_430,
   "pages": 2_090,
   "human": 4_900,

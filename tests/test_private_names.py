@@ -40,6 +40,21 @@ NAMES = {
   "jax.experimental.multihost_utils.process_allgather":
     "tests/training/hanging.py xmcap/evaluation/caption_evaluator.py",
   "jax.experimental.multihost_utils.reached_preemption_sync_point": "xmcap/training/hosts/stopping.py",
+  # Kernels for TPUs.
+  "jax.experimental.pallas.BlockSpec": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.CostEstimate": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.ds": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.multiple_of": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.pallas_call": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.program_id": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.reciprocal": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.tpu.CompilerParams": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.tpu.VMEM": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.tpu.bitcast": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.tpu.force_tpu_interpret_mode": "tests/models/test_kernels.py",
+  "jax.experimental.pallas.tpu.roll": "xmcap/models/kernels.py",
+  "jax.experimental.pallas.when": "xmcap/models/kernels.py",
+  # Chips that are not attached.
   "jax.experimental.topologies.get_topology_desc": 
     "tests/planning/test_topologies.py xmcap/planning/gpus.py xmcap/xla_flags.py",
 }  # fmt: skip

@@ -155,9 +155,7 @@ class MultiHeadAttention(nn.Module):
     `bias` is broadcastable to [rows, heads, queries, keys]. Returns [rows, queries, out_features].
     """
     if inputs_q is inputs_kv and bias is None and self._fits_kernel(inputs_q, deterministic):
-      return self._combine_in_kernel(
-        *(dense.project(inputs_q) for dense in (self.query, self.key, self.value))
-      )
+      return self._combine_in_kernel(inputs_q)
     query = self.project_query(inputs_q)
     key, value = self.project_key_value(inputs_kv)
     return self.combine(query, key, value, bias, deterministic)
@@ -168,12 +166,21 @@ class MultiHeadAttention(nn.Module):
       return False
     from xmcap.models import kernels  # as importing Pallas takes a while
 
-    plain_weights = self.scaled and self.use_bias and (deterministic or not self.dropout_rate)
-    return plain_weights and kernels.fits(*inputs.shape[:2], self.num_heads, self.head_dim)
+    rows, tokens, _ = inputs.shape
+    drops = self.dropout_rate and not deterministic
+    return (
+      self.scaled
+      and self.use_bias
+      and not drops
+      and kernels.fits(rows, tokens, self.num_heads, self.head_dim)
+    )
 
-  def _combine_in_kernel(self, *projected: tuple[jax.Array, jax.Array | None]) -> jax.Array:
-    """`combine` of query, key and value as `Dense.project` returns them."""
+  def _combine_in_kernel(self, inputs: jax.Array) -> jax.Array:
+    """Attends from all inputs to all, without biases and layouts of XLA's between the products."""
     from xmcap.models import kernels
 
-    products, biases = zip(*projected, strict=True)
-    return self.out(kernels.attention(*products, jnp.stack(biases)))
+    projected = [dense.project(inputs) for dense in (self.query, self.key, self.value)]
+    query, key, value = (product for product, _ in projected)
+    return self.out(
+      kernels.attention(query, key, value, jnp.stack([bias for _, bias in projected if bias is not None]))
+    )
