@@ -87,7 +87,7 @@ BUDGETS = {
   "commands": 5_880,
   "cli": 200,
   "__main__": 10,
-  "launch": 1_810,
+  "launch": 1_800,
 }
 """Most lines of Python of each room; of the ground, together. What a feature adds, something else in the room pays for,
 or the commit that raises the number says why."""
