@@ -1,14 +1,12 @@
 """The rating and annotation pages at the widths of phones and of a screen, by touch and by keyboard."""
 
-import json
-
 import pytest
 from playwright.sync_api import expect
 
 from tests import browser
 from tests.human import rating_pages
 from tests.human.rating_pages import press, save
-from tests.make import images
+from tests.make import files, images
 from xmcap import languages
 from xmcap.human import annotation_page, annotations, page_texts
 from xmcap.human.annotation_procedures import PROCEDURES
@@ -200,7 +198,7 @@ def _touch_and_save(phone, tmp_path):
   with phone.expect_download() as download:
     phone.locator("#save").tap()
   download.value.save_as(tmp_path / "saved.jsonl")
-  return [json.loads(line) for line in (tmp_path / "saved.jsonl").read_text(encoding="utf-8").splitlines()]
+  return files.rows(tmp_path / "saved.jsonl")
 
 
 @pytest.mark.parametrize("language", ["en", "ar"])

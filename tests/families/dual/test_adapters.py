@@ -152,7 +152,7 @@ def test_adapter_training_changes_the_adapter_only(run, base):
   assert fresh and all("adapter" in path for path in fresh)
   for path, leaf in before.items():
     np.testing.assert_array_equal(after[path], leaf, err_msg=path)
-  lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+  lines = files.rows(run / "metrics.jsonl")
   losses = [line["train/loss"] for line in lines if "train/loss" in line]
   assert losses[-1] < 0.8 * losses[0]
 
