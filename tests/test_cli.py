@@ -11,6 +11,7 @@ import termios
 
 import pytest
 
+from tests.make import files as make_files
 from tests.make.command import xmcap, xmcap_without
 from xmcap import cli
 
@@ -21,14 +22,9 @@ KEYS = ("00000000000000aa", "00000000000000bb")
 def files(tmp_path):
   """References of two pictures in two languages, and predictions that equal them."""
   texts = {"en": ("a red ball", "two green cars"), "de": ("ein roter Ball", "zwei grüne Autos")}
-  with open(tmp_path / "references.jsonl", "w", encoding="utf-8") as references:
-    for number, key in enumerate(KEYS):
-      captions = {language: {"caption": [pair[number]]} for language, pair in texts.items()}
-      references.write(json.dumps({"image/key": key, "image/locale": "", **captions}) + "\n")
-  with open(tmp_path / "predictions.jsonl", "w", encoding="utf-8") as predictions:
-    for language, pair in texts.items():
-      for key, text in zip(KEYS, pair, strict=True):
-        predictions.write(json.dumps({"image/key": key, "language": language, "caption": text}) + "\n")
+  captions = {key: {code: pair[number] for code, pair in texts.items()} for number, key in enumerate(KEYS)}
+  make_files.captions(tmp_path / "references.jsonl", captions)
+  make_files.captions(tmp_path / "predictions.jsonl", captions)
   return tmp_path
 
 
