@@ -279,7 +279,7 @@ def see_batch(captioner: Captioner, sharded: sharded_params.ShardedParams, image
 
 
 @functools.partial(jax.jit, static_argnames="captioner")
-def _see(captioner: Captioner, params: Any, image: jax.Array) -> jax.Array:
+def _see(captioner: Captioner, params: Any, image: jax.Array) -> Any:
   return captioner.apply({"params": params}, image, method="see")
 
 
