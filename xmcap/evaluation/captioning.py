@@ -5,7 +5,7 @@ import functools
 import os
 import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -220,14 +220,13 @@ class ImageCaptioner:
   def _encoded(self, batch: Sequence[np.ndarray | EncodedPicture]) -> list[EncodedPicture]:
     """A batch in which those that are pixels, uint8 [S, S, 3], are encoded, by one call."""
     pixels = [picture for picture in batch if not isinstance(picture, EncodedPicture)]
-    if not pixels:
-      return list(batch)
-    size = _rounded(len(pixels), self._params.groups, self.batch_size)
-    with self._lock:
-      tokens = predictor.see_batch(self._captioner, self._params, _padded(np.stack(pixels), size))
-    rows = iter(tokens)
+    tokens: Iterator[np.ndarray] = iter(())
+    if pixels:
+      size = _rounded(len(pixels), self._params.groups, self.batch_size)
+      with self._lock:
+        tokens = iter(predictor.see_batch(self._captioner, self._params, _padded(np.stack(pixels), size)))
     return [
-      picture if isinstance(picture, EncodedPicture) else EncodedPicture(next(rows)) for picture in batch
+      picture if isinstance(picture, EncodedPicture) else EncodedPicture(next(tokens)) for picture in batch
     ]
 
   def _codes(self, languages: Any, count: int) -> list[tuple[str, ...]]:
