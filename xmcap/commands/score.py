@@ -167,8 +167,8 @@ def _score(arguments) -> None:
       style=_style(arguments),
       **options,
     )
-  if not arguments.only_tables:
-    _say_pictures(arguments, result.statistics)
+  if not arguments.only_tables and arguments.pictures != "none":
+    base.say_pictures(arguments.images, result.statistics)
   print(result.table.terminal(arguments.out))
   if result.health:
     print(output.health_text(result.health, not arguments.only_tables))
@@ -180,20 +180,6 @@ def _places(arguments, *files: str) -> list[tuple[str, str, bool]]:
   return [
     (f"--{name}", path, folder) for name, folder in options.items() if (path := getattr(arguments, name))
   ]
-
-
-def _say_pictures(arguments, statistics) -> None:
-  """Prints how many pictures were found, if some are missing from the report."""
-  if not arguments.images or arguments.pictures == "none":
-    return
-  from xmcap.pages.report import pictures
-
-  keys = {key for of_language in statistics.values() for key in of_language.keys}
-  count = len(pictures.find_all(arguments.images, keys))
-  if count < len(keys):
-    base.say(
-      f"xmcap: {count:,} of {len(keys):,} pictures found in {arguments.images}: give the folder with KEY.jpg or KEY.png"
-    )
 
 
 def _add_compare(commands) -> None:
@@ -270,6 +256,6 @@ def _compare(arguments) -> None:
         images_dir=arguments.images,
         pictures=arguments.pictures,
       )
-  if arguments.references:
-    _say_pictures(arguments, next(iter(systems.values())).statistics)
+  if arguments.references and arguments.pictures != "none":
+    base.say_pictures(arguments.images, next(iter(systems.values())).statistics)
   print(comparison.terminal(arguments.out))

@@ -145,12 +145,14 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
 
 
 def _zero_shot(arguments) -> None:
+  from xmcap.pages.report import pictures
   from xmcap.ranked import class_curve, zero_shot
   from xmcap.reading import embedding_files
 
   written = [*_SCORES, "classes.csv", "class_curve.csv"]
   _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), written)
   sizes = class_curve.parse(arguments.class_curve) if arguments.class_curve else ()
+  pictures.check("embed", arguments.images)
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
@@ -174,6 +176,7 @@ def _zero_shot(arguments) -> None:
       **_shared(arguments),
     )
     _write(arguments, _beside(arguments, result), arguments.images)
+    base.say_pictures(arguments.images, result.statistics)
 
 
 def _retrieval(arguments) -> None:

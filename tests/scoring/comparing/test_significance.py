@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.make.refusals import refusal
+from xmcap.ranked.tags import score_tags
 from xmcap.scoring import Difference, compare
 from xmcap.scoring.comparing import significance
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -145,6 +146,13 @@ def test_compare_refuses_other_systems_and_options():
   assert "a was not scored with chrf" in refusal(_compare, None, ["chrf"])
   assert "needs two or more systems" in refusal(compare, {"a": _system(_BASE)})
   assert "--seed: must be a whole number from 0 to" in refusal(_compare, seed=-1)
+
+
+def test_compare_refuses_scores_of_different_kinds():
+  tags = score_tags({"en": {"p": ["dog"]}}, {"en": {"p": {"dog": 1.0}}}, (1,))
+  message = "a has tags_p1, tags_r1, tags_f1, b "
+  assert message in refusal(_compare, _system(_BASE), base=tags)
+  assert "scores of different kinds" in refusal(_compare, tags)
 
 
 def test_comparison_is_determined_by_the_seed(comparison):

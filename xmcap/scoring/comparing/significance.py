@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.arguments import checked
 from xmcap.digests import of_images
 from xmcap.errors import UsageError
@@ -190,6 +190,9 @@ def _check(
   name: str, baseline: score_table.Table, other: str, table: score_table.Table, metrics: Sequence[str]
 ) -> None:
   absent = [metric for metric in metrics if metric not in table.metrics]
+  if absent and set(baseline.metrics).isdisjoint(table.metrics):
+    scored = f"{name} has {wording.first_few(baseline.metrics)}, {other} {wording.first_few(table.metrics)}"
+    raise UsageError(f"{scored}: these are scores of different kinds: compare those of one command")
   if absent:
     raise UsageError(
       f"{other} was not scored with {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
