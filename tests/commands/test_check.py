@@ -112,9 +112,7 @@ def test_answers_that_saw_no_picture_are_counted():
 
 def test_without_scores_there_is_nothing_to_compare():
   xmcap("check", *SYSTEMS, "--out=out").succeeded()
-  xmcap("compare", "out", "out2=out").refused(
-    "out: of xmcap check, whose table has all systems and no scores"
-  )
+  xmcap("compare", "out", "out2=out").refused("out: this is a folder of xmcap check", "has no table.json")
   xmcap("score", "--predictions=good.jsonl", "--out=s").refused(
     "no --references: give them, or see xmcap check"
   )

@@ -350,7 +350,9 @@ def say_pictures(folder: str | None, statistics: Mapping[str, Any]) -> None:
   keys = {key for of_language in statistics.values() for key in of_language.keys}
   count = len(pictures.find_all(folder, keys))
   if count < len(keys):
-    say(f"xmcap: {count:,} of {len(keys):,} pictures found in {folder}: give the folder with KEY.jpg or KEY.png")
+    say(
+      f"xmcap: {count:,} of {len(keys):,} pictures found in {folder}: give the folder with KEY.jpg or KEY.png"
+    )
 
 
 @contextlib.contextmanager

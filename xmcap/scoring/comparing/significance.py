@@ -160,10 +160,6 @@ def read_system(folder: str | os.PathLike) -> System:
     UsageError: it lacks a table or statistics of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
-  if os.path.exists(folder / "check.json") and not os.path.exists(folder / "table.json"):
-    raise UsageError(
-      f"{folder}: of xmcap check, whose table has all systems and no scores: give folders of xmcap score"
-    )
   table = read_table(folder / "table.json")
   if not (folder / STATISTICS_FILE).exists():
     raise UsageError(
