@@ -74,10 +74,10 @@ def _write_rating(tmp_path, protocol, systems):
   return path.as_uri()
 
 
-def _write_annotation(tmp_path, procedure, language, count=3):
+def _write_annotation(tmp_path, procedure, language, count=3, rated=_CAPTIONS["en"][0]):
   picture = images.plain("red", (600, 600), "JPEG")
   caption, tag = _CAPTIONS[language]
-  rated = _CAPTIONS["en"][0] if procedure.ratings else ""
+  rated = rated if procedure.ratings else ""
   items = [
     annotation_page.AnnotationItem(f"k{i}", f"k{i}.jpg", lambda: picture, [caption], [tag], rated)
     for i in range(count)
@@ -156,6 +156,23 @@ def test_rating_page_shows_all_levels_with_a_long_caption(phone, tmp_path):
   for protocol in ("sxs", "xm3600_quality", "coco_cn_captions"):
     _start(phone, _write_rating(tmp_path, protocol, systems))
     _check(phone, *_levels(protocol))
+
+
+@pytest.mark.parametrize("language", ["en", "ar"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_rating_page_levels_fit_their_buttons_on_a_small_phone(phone, tmp_path, protocol, language):
+  _start(phone, _write_rating(tmp_path, protocol, _systems(protocol, language)))
+  _resize(phone, 320, 568)
+  _check(phone, "#picture")
+
+
+def test_annotation_page_shows_levels_with_a_long_caption(page, tmp_path):
+  _start(page, _write_annotation(tmp_path, PROCEDURES["xm3600"], "en", rated=_LONG * 3))
+  for family in browser.FAMILIES:
+    browser.set_font(page, family)
+    for size in _SIZES:
+      _resize(page, *size)
+      _check(page, *(f"#cards .card:first-child {part}" for part in ("img", ".rated", ".choice")))
 
 
 @pytest.mark.parametrize("language", ["ar", "en", "fa", "ru"])
