@@ -322,7 +322,8 @@ def make(
 
 def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
-  line = f"{error.detail}: /docs lists the endpoints"
+  allowed = (error.headers or {}).get("Allow")
+  line = f"{error.detail}{f', but {allowed}' if allowed else ''}: /docs lists the endpoints"
   return JSONResponse(_body(Refused(error.status_code, line), request), error.status_code, error.headers)
 
 
