@@ -163,7 +163,9 @@ def test_rating_page_shows_all_levels_with_a_long_caption(phone, tmp_path):
 def test_rating_page_levels_fit_their_buttons_on_a_small_phone(phone, tmp_path, protocol, language):
   _start(phone, _write_rating(tmp_path, protocol, _systems(protocol, language)))
   _resize(phone, 320, 568)
-  _check(phone, "#picture")
+  for zoom in (100, 130):
+    phone.evaluate("zoom => { document.documentElement.style.fontSize = `${zoom}%`; }", zoom)
+    _check(phone, "#picture")
 
 
 def test_annotation_page_shows_levels_with_a_long_caption(page, tmp_path):
