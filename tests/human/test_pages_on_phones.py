@@ -245,6 +245,9 @@ def test_rating_page_names_no_key_where_there_is_no_keyboard(phone, tmp_path):
   phone.locator("#help").tap()
   assert [one for one in phone.locator("kbd").all() if one.is_visible()] == []
   _start(phone, _write_annotation(tmp_path, PROCEDURES["coco-cn"], "en"))
+  for size in (_SIZES[-1], _SIZES[0]):  # a tablet has none either
+    _resize(phone, *size)
+    assert [one for one in phone.locator("kbd").all() if one.is_visible()] == []
   phone.locator("#help").tap()
   assert [one for one in phone.locator("kbd").all() if one.is_visible()] == []
 
