@@ -84,7 +84,7 @@ BUDGETS = {
   "serving": 1_970,
   "export": 480,
   "t5x": 430,
-  "commands": 5_910,
+  "commands": 5_920,
   "cli": 210,
   "__main__": 10,
   "launch": 1_810,
