@@ -75,7 +75,7 @@ BUDGETS = {
   "training": 6_710,
   "evaluation": 3_400,
   "published": 910,
-  "corpora": 10_230,
+  "corpora": 10_240,
   "families": 4_580,
   "convert": 3_330,
   "dry_run": 620,

@@ -341,20 +341,6 @@ def say(line: str) -> None:
   print(terminal.shown(line, limit=None), file=sys.stderr)
 
 
-def say_pictures(folder: str | None, statistics: Mapping[str, Any]) -> None:
-  """Says how many of the scored images have a picture in a folder, if some have none; nothing without a folder."""
-  if not folder:
-    return
-  from xmcap.pages.report import pictures
-
-  keys = {key for of_language in statistics.values() for key in of_language.keys}
-  count = len(pictures.find_all(folder, keys))
-  if count < len(keys):
-    say(
-      f"xmcap: {count:,} of {len(keys):,} pictures found in {folder}: give the folder with KEY.jpg or KEY.png"
-    )
-
-
 @contextlib.contextmanager
 def saying(message: str, every: float = 10) -> Iterator[None]:
   """Prints what is being done, and then every so many seconds how long it has taken so far."""

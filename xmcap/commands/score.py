@@ -167,8 +167,8 @@ def _score(arguments) -> None:
       style=_style(arguments),
       **options,
     )
-  if not arguments.only_tables and arguments.pictures != "none":
-    base.say_pictures(arguments.images, result.statistics)
+  if not arguments.only_tables:
+    _say_pictures(arguments, result.statistics)
   print(result.table.terminal(arguments.out))
   if result.health:
     print(output.health_text(result.health, not arguments.only_tables))
@@ -180,6 +180,13 @@ def _places(arguments, *files: str) -> list[tuple[str, str, bool]]:
   return [
     (f"--{name}", path, folder) for name, folder in options.items() if (path := getattr(arguments, name))
   ]
+
+
+def _say_pictures(arguments, statistics) -> None:
+  from xmcap.pages.report import pictures
+
+  if arguments.pictures != "none" and (line := pictures.missing(arguments.images, statistics)):
+    base.say(line)
 
 
 def _add_compare(commands) -> None:
@@ -256,6 +263,6 @@ def _compare(arguments) -> None:
         images_dir=arguments.images,
         pictures=arguments.pictures,
       )
-  if arguments.references and arguments.pictures != "none":
-    base.say_pictures(arguments.images, next(iter(systems.values())).statistics)
+  if arguments.references:
+    _say_pictures(arguments, next(iter(systems.values())).statistics)
   print(comparison.terminal(arguments.out))

@@ -176,7 +176,8 @@ def _zero_shot(arguments) -> None:
       **_shared(arguments),
     )
     _write(arguments, _beside(arguments, result), arguments.images)
-    base.say_pictures(arguments.images, result.statistics)
+    if line := pictures.missing(arguments.images, result.statistics):
+      base.say(line)
 
 
 def _retrieval(arguments) -> None:

@@ -159,9 +159,7 @@ def with_tags(images: Iterable[Annotated], path: str, language: str) -> Iterator
     matched += image.key in tags
     yield Annotated(image.key, image.split, {language: list(tags.get(image.key, ()))}, image.sentences)
   if not matched:
-    raise UsageError(
-      f"{path}: none of its pictures ({wording.first_few(list(tags))}) is in the corpus: name them as there"
-    )
+    raise UsageError(f"{path}: none of its pictures ({wording.first_few(list(tags))}) is in the corpus")
 
 
 def mapped(
