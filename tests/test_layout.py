@@ -66,7 +66,7 @@ BUDGETS = {
   "files": 2_970,
   "papers": 180,
   "reading": 5_520,
-  "scoring": 10_200,
+  "scoring": 10_210,
   "models": 2_890,
   "data": 6_430,
   "pages": 2_090,
