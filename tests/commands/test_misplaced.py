@@ -154,6 +154,8 @@ COMMANDS = {  # option of `misplaced._TAKES`, and of which command it stands for
   "data tags labels": "data tags {corpus} --labels={} --out={out}",
   "map": "data tags {corpus} --map={} --out={out}",
   "classes": "data tags {corpus} --classes={} --out={out}",
+  "features pictures": "features --model_dir={tower} {} --out={out}.safetensors",
+  "adapters": "embed --model_dir={dual} --labels={classes} --adapters={} --out={out}",
   "features": "data tags {corpus} --features={} --out={out}",
 }
 

@@ -210,11 +210,12 @@ _TAKES: dict[str, set[str]] = {
   **dict.fromkeys(("subset", "watch_list", "map", "classes", "guidelines", "keys", "data tags labels"), set()),
   "model_dir": {"captioner"}, "eval model_dir": _MODELS, "features model_dir": _MODELS,
   "tag model_dir": {"tagger"}, "embed model_dir": {"dual", "words"}, "corpus": {"corpus", "references"},
-  "dir": {"corpus"}, "runs dirs": _MODELS, "images": {"picture", "pictures"}, "input": {"hub", *_MODELS},
+  "dir": {"corpus"}, "runs dirs": _MODELS, "images": {"picture", "pictures"},
+  "features pictures": {"picture", "pictures"}, "adapters": set(), "input": {"hub", *_MODELS},
 }  # fmt: skip
 """Option, or command and option -> the kinds that it takes; of options that are not here, nothing is known."""
 
-_POSITIONAL = ("dir", "dirs", "files", "systems", "caption images", "human rate ratings")
+_POSITIONAL = ("dir", "dirs", "files", "systems", "caption images", "features pictures", "human rate ratings")
 
 
 def explained(arguments: Any, options: Collection[str] | None = None) -> str | None:
