@@ -103,7 +103,9 @@ KINDS: dict[str, Kind] = {
     "these are ratings by THumB", "xmcap human thumb --ratings={0}", _of(_ROWS, "SYS", "seg_id", "hyp")
   ),
   "quality": Kind(
-    "these are ratings of quality", "xmcap human quality --ratings={0}", _of(_ROWS, "rater", "quality")
+    "these are ratings of quality", "xmcap human quality --ratings={0}",
+    # That of a user's own rubric is a number.
+    lambda content: _of(_ROWS, "rater", "quality")(content) and isinstance(content.first.get("quality", ""), str),
   ),
   "rubric": Kind(
     "these are ratings by a rubric", "xmcap human rubric --ratings={0}", _of(_ROWS, "rater", "system")
@@ -194,7 +196,7 @@ _CAPTIONS = {"captions", "references"}
 _MODELS = {"captioner", "tagger", "dual", "words", "language_model", "tower"}
 _TAKES: dict[str, set[str]] = {
   "human sxs ratings": {"sxs"}, "human thumb ratings": {"thumb"}, "human quality ratings": {"quality"},
-  "human rubric ratings": {"rubric", "quality"}, "human rate ratings": {"saved"}, "join": {"key"},
+  "human rubric ratings": {"rubric"}, "human rate ratings": {"saved"}, "join": {"key"},
   "files": {"annotations"}, "comparisons": {"comparisons"}, "judgements": {"judgements"}, "counts": {"counts"},
   "references": _CAPTIONS, "captions": _CAPTIONS, "sentences": _CAPTIONS, "predictions": {"captions"},
   "check systems": {"captions"}, "human rate predictions": {"captions", "tags"}, "tags": {"tags"},
