@@ -45,7 +45,10 @@ def _add_zero_shot(actions) -> None:
   base.text(command, "--class_curve", "NUMBERS", curve, "")
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(
-    command, "--keys", "FILE", "keys of the pictures, one a line; default: keys.txt beside them, or numbers"
+    command,
+    "--keys",
+    "FILE",
+    "keys of the pictures, one a line; default: keys.txt beside pictures.npy, or numbers",
   )
   base.add_similarity(command)
   _add_baseline(command)
