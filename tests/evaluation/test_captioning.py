@@ -117,6 +117,17 @@ def test_captioner_takes_batches_with_languages_per_image(captioner):
   assert captioner.caption([], ["en"]) == []
 
 
+def test_encoded_pictures_have_the_captions_of_the_pictures(captioner):
+  pixels = _pixels(5)
+  encoded = captioner.encode(pixels)
+  assert len(encoded) == 5
+  for codes in (["en"], ["ar", "th", "zh"]):
+    of_pixels = captioner.caption(pixels, codes)
+    assert captioner.caption(encoded, codes) == of_pixels
+    assert captioner.caption([pixels[0], *encoded[1:3], *pixels[3:]], codes) == of_pixels
+  assert len(set(map(str, of_pixels))) > 1
+
+
 def test_candidates_of_beam_search_are_sorted_by_score(captioner):
   search = Beam(4, early_stopping="never")
   pixels = _pixels(3)

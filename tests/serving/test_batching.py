@@ -18,6 +18,11 @@ class Noting(Fake):
   def __init__(self, delay=0.0):
     super().__init__(delay)
     self.calls = []
+    self.encoded = []
+
+  def encode(self, pictures):
+    self.encoded.append([int(picture[0, 0, 0]) for picture in pictures])
+    return super().encode(pictures)
 
   def best(self, pictures, languages, *, search, seed, pad_to):
     self.calls.append(
@@ -60,6 +65,13 @@ def test_batcher_requests_of_the_same_search_share_a_call():
   assert [(numbers, search) for numbers, _, search in captioner.calls] == [([1, 2, 3, 3], "g"), ([4], "b")]
   assert found[:2] == [[("en", "en 1 4 g")], [("th", "th 2 4 g"), ("ar", "ar 2 4 g")]]
   assert found[2:] == [[("he", "he 3 4 g")], [("en", "en 4 1 b")]]
+
+
+def test_batcher_encodes_a_picture_once_for_all_its_calls():
+  captioner = Noting()
+  run(captioner, Batching(0.1, 4, 2), (1, ["en", "th", "ar", "he", "fr"]), (2, ["en", "th", "ar"]), (3, ["en"]))
+  assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 3, 3], [1, 2, 2, 2], [1]]
+  assert captioner.encoded == [[1, 2, 3, 3]]
 
 
 def test_batcher_full_batch_starts_without_waiting():
