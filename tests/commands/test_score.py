@@ -110,7 +110,7 @@ def test_score_of_coco_files_with_language_option(folder):
     ("--pictures=link", "give the folder of the pictures"),
     ("--bootstrap=-1", "--bootstrap=-1: give a number from 0"),
     ("--df=absent.gz", "cannot be read"),
-    ("--baseline=absent", "absent: no folder of xmcap score"),
+    ("--baseline=absent", "cannot be read"),
     ("--languages=fr", "no references in fr"),
     ("--pictures=some", "--pictures"),
     ("--bootstrap=100001", "--bootstrap: must be a whole number from 0 to 100,000"),

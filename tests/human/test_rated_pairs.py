@@ -206,7 +206,7 @@ def test_read_scores_refuses_malformed_tables(tmp_path, content, message):
 
 
 def test_read_scores_names_a_missing_folder(tmp_path):
-  with pytest.raises(UsageError, match="absent: no folder of xmcap score"):
+  with pytest.raises(UsageError, match="absent/table.json: cannot be read"):
     rated_pairs.read_scores({"a": tmp_path / "absent"}, "cider")
 
 

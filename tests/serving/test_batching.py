@@ -69,7 +69,9 @@ def test_batcher_requests_of_the_same_search_share_a_call():
 
 def test_batcher_encodes_a_picture_once_for_all_its_calls():
   captioner = Noting()
-  run(captioner, Batching(0.1, 4, 2), (1, ["en", "th", "ar", "he", "fr"]), (2, ["en", "th", "ar"]), (3, ["en"]))
+  run(
+    captioner, Batching(0.1, 4, 2), (1, ["en", "th", "ar", "he", "fr"]), (2, ["en", "th", "ar"]), (3, ["en"])
+  )
   assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 3, 3], [1, 2, 2, 2], [1]]
   assert captioner.encoded == [[1, 2, 3, 3]]
 
