@@ -70,6 +70,14 @@ def test_tag_files_refuse_a_word_twice(tmp_path, written, other):
     tag_files.read(files.jsonl(tmp_path / "a.jsonl", row))
 
 
+def test_tag_files_take_languages_by_other_names(tmp_path):
+  rows = (
+    {"image/key": key, "language": name, "tags": ["x"]}
+    for key, name in (("p", "iw"), ("q", "HE"), ("r", "Hebrew"))
+  )
+  assert tag_files.read(files.jsonl(tmp_path / "a.jsonl", *rows)).keys() == {"he"}
+
+
 @forms
 def test_labels_of_a_tagger_are_words(tmp_path, written, other):
   folder = tmp_path / "labels"
