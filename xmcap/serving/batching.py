@@ -64,10 +64,17 @@ class Batching:
 
   def shapes(self) -> list[tuple[int, int]]:
     """The possible shapes (pictures, languages) of calls; few, because the model is compiled for each."""
-    return [(images, languages) for images in self._sizes() for languages in sorted({1, self.languages})]
+    return [(images, languages) for images in self._sizes() for languages in self._widths()]
 
   def _sizes(self) -> list[int]:
     return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
+
+  def _widths(self) -> list[int]:
+    return sorted({1, min(2, self.languages), self.languages})
+
+  def width(self, languages: int) -> int:
+    """The number of languages per picture of a call in which no picture has more than these."""
+    return next(width for width in self._widths() if width >= languages)
 
   def filled(self, rows: Sequence[Any]) -> list[Any]:
     """The rows of a call for so many pictures, of which the last is repeated up to one of the sizes."""
@@ -214,5 +221,5 @@ class Batcher:
       filled(languages),
       search=search,
       seed=random.getrandbits(31) if seed is None else seed,
-      pad_to=1 if max(map(len, languages)) == 1 else self._batching.languages,
+      pad_to=self._batching.width(max(map(len, languages))),
     )
