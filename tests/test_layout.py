@@ -81,7 +81,7 @@ BUDGETS = {
   "dry_run": 620,
   "planning": 2_160,
   "endpoint": 2_530,
-  "serving": 1_990,
+  "serving": 2_000,
   "export": 480,
   "t5x": 430,
   "commands": 5_920,
