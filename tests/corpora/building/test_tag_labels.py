@@ -159,6 +159,21 @@ def test_data_tags_usage_errors_are_one_line(texts, tmp_path, options, message):
 
 
 @pytest.mark.parametrize(
+  ("row", "message"),
+  [
+    (
+      {"image/key": "elsewhere", "language": "zh", "tags": ["狗"]},
+      "none of its pictures (elsewhere) is in the corpus",
+    ),
+    ({"image/key": "elsewhere", "language": "en", "tags": ["dog"]}, "no tags in zh"),
+  ],
+)
+def test_data_tags_refuses_tags_of_other_pictures_or_languages(texts, tmp_path, row, message):
+  path = files.jsonl(tmp_path / "tags.jsonl", row)
+  xmcap("data", "tags", texts, f"--out={tmp_path}/labels", f"--tags={path}").refused(message)
+
+
+@pytest.mark.parametrize(
   ("source", "read"),  # the sentences of all splits that `data stats` counts below
   [
     ("human", "44 sentences of source human and 97 tags"),

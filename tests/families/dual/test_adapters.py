@@ -182,6 +182,13 @@ def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path):
   np.testing.assert_array_equal(english, plain[0])  # every bit: it has no adapter
   np.testing.assert_array_equal(german, whole[1])
   assert np.abs(german - plain[1]).max() > 0.01
+  said = embed(base, tmp_path / "said", labels, f"--adapters={adapters}").succeeded()
+  assert f"{adapters}: no adapter of en, whose texts the tower embeds alone" in said.err
+
+
+def test_folder_without_an_adapter_of_the_languages_is_refused(base, tmp_path):
+  labels = files.json(tmp_path / "labels.json", LABELS)
+  embed(base, tmp_path / "out", labels, f"--adapters={labels}").refused("no adapter of de, en")
 
 
 def test_adapter_of_another_tower_is_refused(run, base, tmp_path):

@@ -108,6 +108,8 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
         f"{where}: area '{shown(area)}' is not in {country}: give a code of GeoNames, such as IN.28"
       )
     countries[row["language"]].add(area or country)
+  if not countries:
+    raise UsageError(f"{path}: has no place: give a CSV of language and country")
   return {language: frozenset(languages) for language, languages in countries.items()}
 
 
