@@ -166,6 +166,14 @@ def test_captions_that_begin_with_image_keys_are_refused(tmp_path, caption):
   )
 
 
+def test_captions_that_begin_with_words_of_their_keys_are_taken(tmp_path):
+  rows = [
+    {"image/key": animal, "language": "en", "caption": f"{animal} on grass"}
+    for animal in ("dog", "polar bear")
+  ]
+  assert len(read_predictions(_predictions(tmp_path, rows))) == 2
+
+
 def test_empty_references_are_noted_or_refused(tmp_path):
   rows = [{"image/key": "7", "language": "en", "caption": ["a", " "]}]
   references = read_references(_predictions(tmp_path, rows))
