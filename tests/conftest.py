@@ -8,6 +8,8 @@ import pytest
 
 from tests import environment, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
+from tests.make.small_corpus import corpus  # noqa: F401
+from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401
 from xmcap.files import object_store
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # tests do not time
@@ -41,9 +43,9 @@ def pytest_collection_modifyitems(config, items):
   items.sort(key=lambda item: item.path not in slow)
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def no_gin_bindings():
-  """What a file of tests binds by gin does not reach the next file."""
+  """What a test binds by gin does not reach the next one."""
   yield
   if gin := sys.modules.get("gin"):
     gin.clear_config()

@@ -20,8 +20,7 @@ def files(tmp_path, monkeypatch):
   (tmp_path / "a.gin").write_text(
     "SALT = 2\nNAME = 'x'\nsoup_for_tests.salt = %SALT\nsoup_for_tests.name = %NAME\n"
   )
-  yield tmp_path
-  gin.clear_config()
+  return tmp_path
 
 
 def test_later_files_and_overrides_win(files):
@@ -100,13 +99,6 @@ def test_local_folder_does_not_hide_included_gin_files(tmp_path, monkeypatch):
   (tmp_path / "runs").mkdir()
   configuration.parse(["models/tiny.gin", "runs/train_coco35l.gin"])
   assert configuration.macro("MIXTURE")
-  gin.clear_config()
-
-
-@pytest.fixture
-def cleared():
-  yield
-  gin.clear_config()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +118,7 @@ def cleared():
     ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': give int"),
   ],
 )
-def test_gin_value_of_a_wrong_type_is_named_with_its_macro(cleared, override, said):
+def test_gin_value_of_a_wrong_type_is_named_with_its_macro(override, said):
   with pytest.raises(UsageError, match=re.escape(said)):
     configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
 
@@ -136,7 +128,7 @@ def test_gin_value_of_a_wrong_type_is_named_with_its_macro(cleared, override, sa
   ["CaptionStream.temperature=2", "CaptionStream.workers=None", "CaptionStream.target_lengths=[16, 32]",
    "TOTAL_STEPS=@epochs()", "PRETRAINED=[('a', 'vit')]", "BATCH_SIZE=%CAPTIONS_PER_IMAGE"],
 )  # fmt: skip
-def test_gin_value_of_a_possible_type_is_accepted(cleared, override):
+def test_gin_value_of_a_possible_type_is_accepted(override):
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
 
 

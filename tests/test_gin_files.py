@@ -1,6 +1,5 @@
 """Which gin file a name means in a folder of a stranger, what it may import, and files that are odd."""
 
-import gin
 import pytest
 
 from tests.make.command import xmcap
@@ -18,8 +17,7 @@ def stranger(tmp_path, monkeypatch):
   for name in ("runs/eval.gin", "runs/train.gin", "data/coco35l.gin", "mine/extra.gin"):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(RUNS)
-  yield tmp_path
-  gin.clear_config()
+  return tmp_path
 
 
 def test_xmcap_files_include_from_their_folder_only():

@@ -30,8 +30,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def folder(made, tmp_path):
-  yield shutil.copytree(made, tmp_path / "model")
-  gin.clear_config()
+  return shutil.copytree(made, tmp_path / "model")
 
 
 @pytest.fixture
@@ -76,7 +75,6 @@ def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path):
   given = [f"--gin.REFERENCES={references(tmp_path)}", f"--gin.EVAL_DIR={tmp_path / 'eval'}"]
   xmcap("eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", *given).succeeded()
   assert (tmp_path / "eval/table.json").exists()
-  gin.clear_config()
   for command in (["caption", picture], ["eval"]):
     xmcap(*command, f"--model_dir={folder}", "--explain").succeeded()
   for source in (folder, folder / "checkpoints/3"):
@@ -322,6 +320,5 @@ def test_eval_prints_the_command_that_serves_the_model(folder, tmp_path):
   ]
   for more, step in (([], ""), (["--step=3"], " --step=3")):
     said = xmcap(*command, "--gin_file=runs/eval.gin", *more).succeeded()
-    gin.clear_config()
     assert said.out.splitlines()[-1] == f"serve the model: xmcap serve --model_dir='{moved}'{step}"
     assert "the run has done 3 of its 9 steps" in said.err

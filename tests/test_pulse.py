@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 
-import gin
 import pytest
 
 from tests.make.command import xmcap
@@ -23,7 +22,6 @@ WATCH = ["--gin_file=runs/watch.gin", "--gin.LOOK_EVERY=2"]
 
 
 def run(*arguments):
-  gin.clear_config()
   return xmcap(*arguments).succeeded()
 
 
@@ -49,8 +47,7 @@ def place(tmp_path_factory):
       # One step is compiled, and one decoding, for the four pictures of the live page too.
       "--gin.TARGET_LENGTH=12", "--gin.CaptionStream.target_lengths=()", "--gin.Predictor.batch_size=4",
       *WATCH, f"--gin.LIVE_PAGE={root / 'model.html'}")  # fmt: skip
-  yield root
-  gin.clear_config()
+  return root
 
 
 def test_live_pages_of_both_runs(place):

@@ -34,17 +34,6 @@ RATES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-  return small_corpus.write(tmp_path_factory.mktemp("coco35l"))
-
-
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("model", MODELS)
 def test_model_and_run_gin_files_are_a_complete_configuration(run, model):

@@ -1,6 +1,5 @@
 """Imports and messages at start-up; each test has a process of its own."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import sys
 import pytest
 
 from tests.make import models
+from tests.make.command import xmcap_without
 
 _RUN = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin")
 _AT_EXIT = """
@@ -102,32 +102,17 @@ _MISSPELLED = (
 
 @pytest.fixture(scope="module")
 def refused(folder):
-  """(exit code, what was said) of each call of _MISSPELLED, in one process that can import nothing heavy."""
-  code = """
-import contextlib, io, json, sys
-sys.modules["jax"] = sys.modules["flax"] = sys.modules["tensorflow"] = None
-import gin
-from xmcap import cli
-found = []
-for words in json.load(sys.stdin):
-  with contextlib.redirect_stderr(io.StringIO()) as said:
-    found.append((cli.main(words), said.getvalue()))
-  gin.clear_config()
-print(json.dumps(found))
-"""
+  """What each call of _MISSPELLED left, in one process that can import nothing heavy."""
   calls = [[word.replace("DIR/", f"{folder}/") for word in words] for words, _ in _MISSPELLED]
-  done = subprocess.run(
-    [sys.executable, "-c", code], input=json.dumps(calls), capture_output=True, text=True, check=True
-  )
-  return json.loads(done.stdout)
+  unimportable = 'import sys\nsys.modules["jax"] = sys.modules["flax"] = sys.modules["tensorflow"] = None'
+  return xmcap_without((), *calls, prelude=unimportable)
 
 
 @pytest.mark.parametrize(
   "number", range(len(_MISSPELLED)), ids=lambda number: _MISSPELLED[number][0][-1][:40]
 )
 def test_misspelled_gin_name_is_refused_before_heavy_imports(refused, number):
-  code, said = refused[number]
-  assert code == 2 and _MISSPELLED[number][1] in said
+  refused[number].refused(_MISSPELLED[number][1])
 
 
 def test_without_notes_prints_other_lines():

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xmcap import cli, languages, terminal
+from tests.make.command import xmcap
+from xmcap import languages, terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError, one_line
 
@@ -70,13 +71,12 @@ def test_shown_json_parses_to_the_same_value(value):
   assert json.loads(terminal.shown(text, limit=None)) == value
 
 
-def test_an_error_is_one_escaped_line(monkeypatch, capsys):
+def test_an_error_is_one_escaped_line(monkeypatch):
   def fail(arguments):
     raise UsageError(f"{HOSTILE}: {'x' * 10_000}")
 
   monkeypatch.setattr("xmcap.commands.data._stats", fail)
-  assert cli.main(["data", "stats", "/nowhere"]) == 2
-  line = capsys.readouterr().err
+  line = xmcap("data", "stats", "/nowhere").refused().err
   assert line.count("\n") == 1 and len(line) < 4_100 and terminal.is_plain(line[:-1])
   assert line.startswith(
     "xmcap: error: a\\u001b[2J\\u009b1mb\\u202ecod.exe\\nxmcap: all is well\\r\\u007f\\u2028\\udcff"

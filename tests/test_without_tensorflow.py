@@ -4,27 +4,20 @@ Two processes that can import none of these, nor find that it is installed, call
 """
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.make import models, small_corpus
-from tests.make.tiny_corpus import tiny_dir  # noqa: F401
+from tests.make.command import xmcap_without
 
 pytestmark = pytest.mark.slow
 
-_ROOT = pathlib.Path(__file__).parents[1]
-_COMMANDS = """
-import asyncio, json, sys
-for name in ("tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "clu"):
-  sys.modules[name] = None  # importing it fails, and importlib.util.find_spec finds none
-import gin
-from xmcap import cli
+_HEAVY = ("tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "clu")
+_SERVE_NOTHING = """
+import asyncio
+from xmcap.serving import server
 
 async def start(service, load):
   await service.start.load(load)
@@ -35,14 +28,7 @@ def serve_nothing(app, service, bound, load, opened, ready):
   asyncio.run(start(service, load))
   ready()
 
-for words in json.load(sys.stdin):
-  if words[0] == "serve":
-    from xmcap.serving import server
-    server.run = serve_nothing
-  gin.clear_config()
-  code = cli.main(words)
-  assert code == 0, (code, words)
-  print("DONE", words[0], flush=True)
+server.run = serve_nothing
 """
 _SMALL = [
   *small_corpus.SMALLER,
@@ -54,21 +40,10 @@ _SMALL = [
 ]
 
 
-def called(commands, **environment):
-  """Calls commands in a process without TensorFlow; returns what it printed."""
-  done = subprocess.run(
-    [sys.executable, "-c", _COMMANDS],
-    input=json.dumps([[str(word) for word in words] for words in commands]),
-    capture_output=True,
-    text=True,
-    cwd=_ROOT,
-    env={**os.environ, **environment},
-  )
-  assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-  assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("DONE ")] == [
-    words[0] for words in commands
-  ]
-  return done
+def called(*commands, prelude=""):
+  """Calls commands in a process without TensorFlow."""
+  for result in xmcap_without(_HEAVY, *commands, prelude=prelude):
+    result.succeeded()
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +80,7 @@ def test_build_and_train_without_tensorflow(photos, tmp_path):
   corpus, model = tmp_path / "corpus", tmp_path / "model"
   toy = [f"--gin.{name}.objective=@CaptionToy()" for name in ("train", "LossEvaluator")]
   train = _train(corpus, model, "--gin_file=tests/training/interleaved.gin", "--allow_import", *toy)
-  called([_built(photos, corpus), ["data", "stats", corpus], ["data", "check", corpus], train])
+  called(_built(photos, corpus), ["data", "stats", corpus], ["data", "check", corpus], train)
   (events,) = (model / "tensorboard").iterdir()
   assert b"train/loss" in events.read_bytes()
 
@@ -113,7 +88,7 @@ def test_build_and_train_without_tensorflow(photos, tmp_path):
 @pytest.mark.full  # above, training; test_startup.py captions
 def test_commands_of_a_model_without_tensorflow(photos, tmp_path):
   corpus, model, picture = tmp_path / "corpus", tmp_path / "model", photos / "images/00.png"
-  called([
+  called(
     _built(photos, corpus),
     _train(corpus, model),
     ["eval", f"--model_dir={model}", "--gin_file=runs/eval_folder.gin", f"--gin.DATA_DIR={corpus}",
@@ -124,14 +99,15 @@ def test_commands_of_a_model_without_tensorflow(photos, tmp_path):
     ["convert", f"--input={tmp_path / 'hf/t5'}", f"--out={tmp_path / 't5'}"],
     ["runs", model],
     ["serve", f"--model_dir={model}", "--port=0", "--searches=greedy", "--batch_size=1", "--batch_languages=1"],
-  ])  # fmt: skip
+    prelude=_SERVE_NOTHING,
+  )  # fmt: skip
 
 
 @pytest.mark.full  # above, the same commands on a disk; in a bucket, with TensorFlow installed: test_bucket_runs.py
 def test_train_in_a_bucket_without_tensorflow(photos, tmp_path, store):
   """The records, the checkpoints, the metrics and TensorBoard's files."""
   corpus, model = tmp_path / "corpus", "gs://bucket/run"
-  called([_built(photos, corpus), _train(corpus, model), _train(corpus, model, "--gin.TOTAL_STEPS=4")])
+  called(_built(photos, corpus), _train(corpus, model), _train(corpus, model, "--gin.TOTAL_STEPS=4"))
   names = store.names("run/")
   assert {"run/metrics.jsonl", "run/model.json"} < set(names)
   assert sum("tfevents" in name for name in names) == 2
@@ -139,18 +115,18 @@ def test_train_in_a_bucket_without_tensorflow(photos, tmp_path, store):
   assert steps[-1] == 4
 
 
-def test_embed_of_a_dual_tower_without_tensorflow(photos, tmp_path, tiny_dir):  # noqa: F811
+def test_embed_of_a_dual_tower_without_tensorflow(photos, tmp_path, tiny_dir):
   run = models.dual_tower(tmp_path / "dual", f"{tiny_dir}/vocabulary.model")
-  called([["embed", f"--model_dir={run}", f"--out={tmp_path / 'out'}", f"--images={photos / 'images'}"]])
+  called(["embed", f"--model_dir={run}", f"--out={tmp_path / 'out'}", f"--images={photos / 'images'}"])
   assert np.load(tmp_path / "out/pictures.npy").shape[0] == 40
 
 
 @pytest.mark.full  # tests/planning has plans with TensorFlow installed
 def test_plan_without_tensorflow(tmp_path):
   pytest.importorskip("libtpu")
-  called([
+  called(
     ["plan", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin",
      "--gin.T5Config.vocab_size=1024", *small_corpus.SMALLER, "--gin.BATCH_SIZE=64", "--gin.TARGET_LENGTH=8",
      "--topology=v4-8", f"--json={tmp_path / 'plan.json'}"],
-  ])  # fmt: skip
+  )  # fmt: skip
   assert json.loads((tmp_path / "plan.json").read_text())["parameters"]

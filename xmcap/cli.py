@@ -51,6 +51,8 @@ _OF_THE_DISK = {
 }
 # What `pathlib` and `pwd` raise for a user without an entry in /etc/passwd, as in many containers.
 _NO_HOME = re.compile(r"Could not determine home directory|getpw\w+\(\): \w+ not found")
+# Options whose readers take any line of text, so that files that belong elsewhere are refused before they are read.
+_ANY_TEXT = ("classes", "guidelines", "keys")
 _STOPPED = 130  # a shell's exit code for a keyboard interrupt
 _LONGEST_LINE = 4_000  # characters of an error message, which may hold long paths
 
@@ -136,6 +138,11 @@ def console() -> None:
 
 def _run(arguments) -> None:
   """Runs a command; if one of its inputs belongs elsewhere, an error says so first."""
+  if any(map(vars(arguments).get, _ANY_TEXT)):
+    from xmcap.commands import misplaced
+
+    if other := misplaced.explained(arguments, _ANY_TEXT):
+      raise UsageError(other)
   try:
     arguments.run(arguments)
   except (RestartError, OSError, MemoryError):

@@ -234,3 +234,6 @@ def test_human_annotations_draws_for_inspection_and_leaves_out_who_failed_three_
   assert "大猫" not in (tmp_path / "o/captions.jsonl").read_text()
   files.lines("watched.txt", "bob")
   human(*both, "--watch_list=watched.txt").refused("'bob' has no annotation in the files")
+  files.jsonl("bo.jsonl", _annotation("a", "Zoe\u0308 B"))
+  files.lines("watched.txt", "Zoë  B", "Zoe\u0308\u00a0B")  # as another system writes it
+  human(*both, "--watch_list=watched.txt").succeeded("watch list: Zoë B 2")

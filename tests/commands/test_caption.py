@@ -3,7 +3,6 @@
 import csv
 import json
 
-import gin
 import pillow_heif
 import pytest
 
@@ -29,8 +28,7 @@ def caption(model, tmp_path, monkeypatch):
   images.files("photos", "a.jpg", "B.HEIC", "c.avif", "f.jfif", "more/g.png", color="red", size=(16, 16))
   (tmp_path / "photos/e").write_bytes(images.plain("red"))
   (tmp_path / "photos/._a.jpg").write_bytes(b"\0\5\26\7 of the system")
-  yield lambda *arguments: xmcap("caption", f"--model_dir={model}", "photos", *arguments)
-  gin.clear_config()
+  return lambda *arguments: xmcap("caption", f"--model_dir={model}", "photos", *arguments)
 
 
 def keys(result):
@@ -76,7 +74,7 @@ def test_caption_csv_has_a_row_for_each_picture_and_is_scored_as_the_jsonl(capti
     "e",
     "f",
   ]
-  lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+  lines = files.rows(tmp_path / "out.jsonl")
   of_csv = [text for row in rows[1:] for text in row[1:]]
   assert of_csv == [line["caption"] for line in lines]
   references = {key: {"en": ['a "1", ตู้'], "th": ['a "2", ตู้']} for key in ("B", "a", "c", "e", "f")}

@@ -32,12 +32,8 @@ def _caption(*more, model="stub"):
   return xmcap("caption", f"--model={model}", "--languages=en,de", "--corpus=data", *more)
 
 
-def _rows(path):
-  return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def _written(folder):
-  return [row for path in sorted(folder.iterdir()) for row in _rows(path)]
+  return [row for path in sorted(folder.iterdir()) for row in files.rows(path)]
 
 
 def _output(question, body=None, status=200, error=None):
@@ -49,14 +45,14 @@ def _output(question, body=None, status=200, error=None):
 def test_what_is_written_is_what_would_be_sent(corpus):
   _caption("--write_batch=b", _OUT).succeeded("6 questions in 1 file of b; nothing was sent")
   assert not (corpus / "c.jsonl").exists()
-  rows = _rows(corpus / "b/batch-0001.jsonl")
+  rows = files.rows(corpus / "b/batch-0001.jsonl")
   assert {(row["method"], row["url"]) for row in rows} == {("POST", "/v1/chat/completions")}
   assert len({row["custom_id"] for row in rows}) == len(rows) == 6  # a picture that comes twice is asked once
   with Endpoint().serving() as server:
     _caption(f"--endpoint={server.url}", "--blind", "--out=w.jsonl").succeeded()
     canonical = [json.dumps(body, sort_keys=True) for body in server.requests]
   assert {json.dumps(row["body"], sort_keys=True) for row in rows} == set(canonical)
-  journal = {row["id"] for row in _rows(corpus / "w.answers.jsonl")}
+  journal = {row["id"] for row in files.rows(corpus / "w.answers.jsonl")}
   assert {row["custom_id"] for row in rows} == journal
 
 
@@ -67,7 +63,9 @@ def test_files_are_as_large_as_a_provider_takes(corpus, monkeypatch, limit, valu
   _caption("--write_batch=many").succeeded()
   parts = sorted((corpus / "many").iterdir())
   assert len(parts) > 1
-  size = {"MOST_LINES": lambda path: len(_rows(path)), "MOST_BYTES": lambda path: path.stat().st_size}[limit]
+  size = {"MOST_LINES": lambda path: len(files.rows(path)), "MOST_BYTES": lambda path: path.stat().st_size}[
+    limit
+  ]
   assert all(size(path) <= value for path in parts)
   assert _written(corpus / "many") == _written(corpus / "one")
 
@@ -85,7 +83,7 @@ def test_answers_and_errors_have_states(corpus):
   # k3 is a copy of k0, and one question has no line in the files.
   assert "8 questions: 2 answered, 2 cut, 1 refused, 2 failed, 1 pending; 5 read now" in result.err
   assert "outputs.jsonl: 1 of 4 lines are of other questions, such as 'not-ours'" in result.err
-  journal = {row["id"]: (row["state"], row["reason"]) for row in _rows(corpus / "c.answers.jsonl")}
+  journal = {row["id"]: (row["state"], row["reason"]) for row in files.rows(corpus / "c.answers.jsonl")}
   assert journal == {
     ids[0]: ("answered", ""),
     ids[1]: ("cut", "finish_reason length"),
@@ -93,7 +91,7 @@ def test_answers_and_errors_have_states(corpus):
     ids[3]: ("failed", f"{_EXPIRED['message']} (batch_expired)"),
     ids[4]: ("failed", "the answer is not a chat completion"),
   }
-  assert {row["caption"] for row in _rows(corpus / "c.jsonl")} == {"A cat."}
+  assert {row["caption"] for row in files.rows(corpus / "c.jsonl")} == {"A cat."}
 
 
 def test_only_what_has_no_answer_is_written_again(corpus):
@@ -125,7 +123,7 @@ def test_half_a_character_is_replaced(corpus):
   answers = (_output(row["custom_id"], completion("A \udc80 cat")) for row in _written(corpus / "b"))
   (corpus / "o.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in answers), encoding="ascii")
   _caption("--read_batch=o.jsonl", _OUT).succeeded()
-  assert {row["caption"] for row in _rows(corpus / "c.jsonl")} == {"A \ufffd cat"}
+  assert {row["caption"] for row in files.rows(corpus / "c.jsonl")} == {"A \ufffd cat"}
 
 
 def test_answers_of_another_model_are_not_taken(corpus):

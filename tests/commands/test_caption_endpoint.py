@@ -170,7 +170,7 @@ def test_ten_kills_lose_nothing_and_ask_nothing_twice(corpus, tmp_path):
     for kill in range(1, kills + 1):
       assert forked(_killed, journal, 9 * kill, *command).code == -signal.SIGKILL
     xmcap(*command).succeeded(f"{3 * len(LANGUAGES)} answered")
-  questions = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+  questions = files.rows(journal)
   asked = {(question["image/key"], question["language"]) for question in questions}
   # A question that was on its way at a kill has no answer, and is asked again.
   assert len(questions) == len(asked) == 3 * len(LANGUAGES)

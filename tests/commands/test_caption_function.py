@@ -37,10 +37,6 @@ def _caption(name, *more):
   )
 
 
-def _rows(path):
-  return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def _calls(name):
   return sys.modules[name.partition(":")[0]].calls
 
@@ -52,7 +48,7 @@ def test_a_picture_is_given_once_with_all_languages(captioner, tmp_path):
   name = captioner(f"{_SAYS}; return {{code: f'**{{code}} {{image.width}}**' for code in languages}}")
   _caption(name).succeeded("16 questions: 16 answered; 16 asked now", "markdown 16")
   assert _calls(name) == [("RGB", 9 + number, ("en", "de")) for number in range(8)]
-  captions = {(row["image/key"], row["language"]): row["caption"] for row in _rows(tmp_path / "c.jsonl")}
+  captions = {(row["image/key"], row["language"]): row["caption"] for row in files.rows(tmp_path / "c.jsonl")}
   assert captions["p3", "de"] == "de 12" and len(captions) == 16
   provenance = json.loads((tmp_path / "c.provenance.json").read_text(encoding="utf-8"))
   digest = hashlib.sha256((tmp_path / f"{name.partition(':')[0]}.py").read_bytes()).hexdigest()
@@ -80,7 +76,7 @@ def test_what_fails_is_asked_again_and_nothing_else(captioner, tmp_path):
     "  return {code: 'x' for code in languages}"
   )
   _caption(name).refused("5 of 16 captions are missing: the same command asks again", code=1)
-  journal = [row for row in _rows(tmp_path / "c.answers.jsonl") if row["state"] != "answered"]
+  journal = [row for row in files.rows(tmp_path / "c.answers.jsonl") if row["state"] != "answered"]
   assert {(row["image/key"], row["language"]): row["reason"] for row in journal} == {
     ("p1", "en"): "RuntimeError: out of memory",
     ("p1", "de"): "RuntimeError: out of memory",

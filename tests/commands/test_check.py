@@ -112,9 +112,7 @@ def test_answers_that_saw_no_picture_are_counted():
 
 def test_without_scores_there_is_nothing_to_compare():
   xmcap("check", *SYSTEMS, "--out=out").succeeded()
-  xmcap("compare", "out", "out2=out").refused(
-    "out: of xmcap check, whose table has all systems and no scores"
-  )
+  xmcap("compare", "out", "out2=out").refused("out: this is a folder of xmcap check", "has no table.json")
   xmcap("score", "--predictions=good.jsonl", "--out=s").refused(
     "no --references: give them, or see xmcap check"
   )
@@ -123,6 +121,7 @@ def test_without_scores_there_is_nothing_to_compare():
 def test_a_blind_page_is_made_rated_and_counted(page):
   files.captions("partial.jsonl", {f"p{n}": {"en": f"{ENGLISH[n]} outside", "th": THAI[n]} for n in range(5)})
   pathlib.Path("partial.provenance.json").unlink()
+  xmcap("check", *SYSTEMS, "--images=none").refused("none: no such folder of images")
   said = xmcap("check", *SYSTEMS, "--images=photos", "--out=out").succeeded().out
   command = shlex.split(said.rsplit("side by side: xmcap ")[-1])
   made = xmcap(*command).succeeded("out/rating.html: 30 comparisons, 3 systems, 5 pictures, 2 languages")

@@ -3,18 +3,11 @@
 import json
 import os
 
-import gin
 import pytest
 
 from tests.make import tiny_corpus
 from tests.make.command import xmcap
 from xmcap.data import record_writer
-
-
-@pytest.fixture(autouse=True)
-def no_gin_left():
-  yield
-  gin.clear_config()
 
 
 @pytest.fixture(scope="module")

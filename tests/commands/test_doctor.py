@@ -3,14 +3,12 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from tests import absent, setup_py
-from tests.make.command import xmcap
+from tests.make.command import xmcap, xmcap_without
 from xmcap import extras, platforms
 from xmcap.commands import doctor
 from xmcap.errors import UsageError
@@ -73,20 +71,10 @@ def test_doctor_reports_a_failing_or_hanging_jax(monkeypatch, code, problem):
 
 
 def test_doctor_works_without_training_packages():
-  code = """
-import json, sys
-from tests import absent
-absent.hide(json.load(sys.stdin))
-from xmcap import cli
-sys.exit(cli.main(["doctor", "--bucket=gs://bucket-b/runs", "--json"]))
-"""
-  hidden = json.dumps(absent.beyond(setup_py.scoring()))
-  environment = os.environ | {"PYTHONPATH": str(ROOT)}
-  done = subprocess.run(
-    [sys.executable, "-c", code], input=hidden, capture_output=True, text=True, env=environment
-  )
-  found = json.loads(done.stdout)
-  assert done.returncode == 2 and found["device"] == {"problem": "unknown without jax"}
+  call = ["doctor", "--bucket=gs://bucket-b/runs", "--json"]
+  (result,) = xmcap_without(absent.beyond(setup_py.scoring()), call)
+  found = json.loads(result.out)
+  assert result.code == 2 and found["device"] == {"problem": "unknown without jax"}
   assert "jax" in found["extras"]["train"] and "needs the extra train" in found["bucket"]["refused"]
 
 

@@ -4,7 +4,6 @@ import json
 import pathlib
 import sys
 
-import gin
 import pytest
 
 from tests.make import files, images, models
@@ -30,8 +29,6 @@ def corpus(tmp_path, monkeypatch):
   files.release("data/captions.jsonl", references)
   for number in range(3):
     files.write(f"data/images/k{number}.jpg", images.noise((24, 24), number, "JPEG"))
-  yield
-  gin.clear_config()
 
 
 def _eval(*arguments):

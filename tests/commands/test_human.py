@@ -3,13 +3,12 @@
 import json
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 
+from tests.fuzz import mutations
 from tests.make import files
-from tests.make.command import Result, xmcap
+from tests.make.command import Result, xmcap, xmcap_without
 from xmcap.reading import inputs
 
 
@@ -194,25 +193,12 @@ def test_human_mutated_input_files_give_a_result_or_an_error_line(folder, name):
   }[name]  # fmt: skip
   codes = []
   for _ in range(15):
-    (folder / name).write_bytes(_mutated(content, rng))
+    (folder / name).write_bytes(content)
+    mutations.change(folder / name, rng)
     result = _human(*command, "--resamples=2")
     assert (result.code, result.err.count("\n")) in ((0, 0), (2, 1)), result.err
     codes.append(result.code)
   assert 2 in codes
-
-
-def _mutated(content, rng):
-  lines = content.split(b"\n")
-  number = rng.randrange(len(lines))
-  line = lines[number]
-  at = rng.randrange(len(line) + 1)
-  new = rng.choice(
-    [b"\xff", b"NaN", b'"', b"{", b",", b"-1e999", b"\0", b"\xf0\x9f\x98\x80", b"[" * 5000, b"9" * 6000]
-  )
-  changed = rng.choice([
-    [line[:at]], [line[:at] + new + line[at:]], [line, line], [], [line[:at] + new + line[at + len(new):]], [new],
-  ])  # fmt: skip
-  return b"\n".join([*lines[:number], *changed, *lines[number + 1 :]])
 
 
 def test_human_output_is_independent_of_the_hash_seed(folder):
@@ -224,27 +210,7 @@ def test_human_output_is_independent_of_the_hash_seed(folder):
   ]
   shown = "".join(xmcap(*command).succeeded().out for command in commands)
   written = {path: path.read_bytes() for path in (folder / "out").iterdir()}
-  code = "import json, sys\nfrom xmcap import cli\nfor command in json.loads(sys.argv[1]): cli.main(command)"
   other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # of this process it is random
-  done = subprocess.run(
-    [sys.executable, "-c", code, json.dumps(commands)],
-    check=True, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": other},
-  )  # fmt: skip
-  assert done.stdout == shown
+  results = xmcap_without((), *commands, environment={"PYTHONHASHSEED": other})
+  assert "".join(result.out for result in results) == shown
   assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == written
-
-
-def test_human_help_imports_no_heavy_package():
-  code = """
-import sys
-from xmcap import cli
-for action in ("sxs", "thumb", "rubric"):
-  try:
-    cli.main(["human", action, "--help"])
-  except SystemExit as ended:
-    assert not ended.code
-print(*sorted({name.split(".")[0] for name in sys.modules}), file=sys.stderr)
-"""
-  done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-  assert done.stdout.count("usage: xmcap human") == 3
-  assert not {"jax", "tensorflow", "numpy", "scipy"} & set(done.stderr.split())

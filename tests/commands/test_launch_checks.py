@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 
-import gin
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -42,8 +41,6 @@ def parsers():
 @pytest.fixture(autouse=True)
 def empty(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  yield
-  gin.clear_config()
 
 
 @pytest.fixture

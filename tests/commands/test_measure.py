@@ -2,7 +2,6 @@
 
 import subprocess
 
-import gin
 import pytest
 
 from tests.make.command import forked, xmcap
@@ -13,12 +12,6 @@ from xmcap.planning.measure import Measured
 
 _RUN = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
 _MADE_UP = [*SMALLER, "--gin.T5Config.vocab_size=64", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=8"]
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 @pytest.fixture

@@ -34,6 +34,10 @@ ROWS = {
   "tags": {"image/key": "a", "language": "en", "tags": ["dog"]},
   "references": {"image/key": "a", "en": {"caption": ["a dog", "the dog"]}},
   "captions": {"image/key": "a", "language": "en", "caption": "a dog"},
+  "assignment": {"image/key": "a", "language": "zh", "annotator": "R"},
+  "rubric_file": {"name": "mine", "title": "Mine", "task": "Rate.", "criteria": []},
+  "frequencies": {"language": "en", "tokenizer": "default", "images": 1, "vocabulary": [], "orders": []},
+  "prompts": {"DE": ["ein Bild von {}"]},
   "metrics": {"step": 1, "time": 1.5, "train/loss": 2.0},
 }
 """Kind -> a line of it, as xmcap or its release writes it."""
@@ -48,7 +52,8 @@ MODELS = {
 }  # fmt: skip
 FOLDERS = {
   "exported": "captioner.json", "corpus": "dataset_info.json", "embedded": "embeddings.json", "scored": "table.json",
-  "labelled": "labels.txt", "hub": "config.json", "pictures": "a.jpg",
+  "labelled": "labels.txt", "checked": "check.md", "compared": "comparison.json", "by_language": "en.npy",
+  "hub": "config.json", "pictures": "a.jpg",
 }  # fmt: skip
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "a dog"}]}
 
@@ -61,6 +66,7 @@ def place(tmp_path_factory):
     files.jsonl(folder / kind, row, row)
   for kind, text in TABLES.items():
     (folder / kind).write_text(text)
+  (folder / "gin.gin").write_text("import xmcap\n")
   files.json(folder / "classes", {"DE": [[0, 1], ["Hund", "Katze"]]})
   (folder / "page").write_text("<!doctype html>\n<html lang=en><title>Report</title></html>")
   with open(folder / "array", "wb") as file:
@@ -77,7 +83,7 @@ def place(tmp_path_factory):
 
 
 def test_every_kind_is_recognised(place):
-  kinds = {path.name: misplaced.recognised(str(path)) for path in place.iterdir()}
+  kinds = {path.stem: misplaced.recognised(str(path)) for path in place.iterdir()}
   assert kinds == {kind: kind for kind in misplaced.KINDS}
 
 
@@ -131,13 +137,33 @@ COMMANDS = {  # option of `misplaced._TAKES`, and of which command it stands for
   "embed labels": "embed --model_dir={dual} --labels={} --out={out}",
   "score tags labels": "score tags --references={tags} --predictions={tags} --labels={} --out={out}",
   "input": "convert --input={} --out={out}",
+  "df": f"score {REFERENCES} {PREDICTIONS} --df={{}} --out={{out}} --processes=1",
+  "subset": f"score {REFERENCES} {PREDICTIONS} --subset={{}} --out={{out}} --processes=1",
+  "score vectors": f"score {REFERENCES} {PREDICTIONS} --metrics=clip_score --vectors={{}} --out={{out}} --processes=1",
+  "prompts": "data labels --labels={classes} --prompts={} --out={out}.json",
+  "assignment": "human annotations {annotations} --assignment={} --out={out}",
+  "watch_list": "human annotations {annotations} --watch_list={} --out={out}",
+  "guidelines": "human annotate --images={pictures} --language=en --guidelines={} --out={out}",
+  "human rate protocol": "human rate --protocol={} --predictions A={captions} --out={out}.html",
+  "keys": "score retrieval --scores={array} --language=en --keys={} --out={out}",
+  "gin_file": "plan --gin_file={} --params",
+  "validation_scores": "retrieval fuse --scores {array} {array} --validation_scores {} {array} --out={out}.npy",
+  "against": "data check {corpus} --against={} --out={out}",
+  "data labels labels": "data labels --labels={} --out={out}.json",
+  "data words vectors": "data words {corpus} --vectors={} --out={out}",
+  "data tags labels": "data tags {corpus} --labels={} --out={out}",
+  "map": "data tags {corpus} --map={} --out={out}",
+  "classes": "data tags {corpus} --classes={} --out={out}",
+  "features pictures": "features --model_dir={tower} {} --out={out}.safetensors",
+  "adapters": "embed --model_dir={dual} --labels={classes} --adapters={} --out={out}",
+  "features": "data tags {corpus} --features={} --out={out}",
 }
 
 
 @pytest.mark.parametrize("of_option", COMMANDS)
 def test_command_says_what_each_wrong_input_is(place, tmp_path, of_option):
   takes = misplaced._TAKES[of_option.partition(" of ")[0]]
-  paths = {kind: str(place / kind) for kind in misplaced.KINDS}
+  paths = {kind: str(place / ("gin.gin" if kind == "gin" else kind)) for kind in misplaced.KINDS}
   for number, kind in enumerate(misplaced.KINDS.keys() - takes):
     words = COMMANDS[of_option].split()
     argv = [word.format(paths[kind], out=tmp_path / str(number), **paths) for word in words]

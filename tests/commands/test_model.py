@@ -2,7 +2,6 @@
 
 import types
 
-import gin
 import pytest
 
 from tests.make.command import xmcap
@@ -10,12 +9,6 @@ from xmcap.dry_run import run as dry_run
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.evaluation import model_dir
 from xmcap.training import loop
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def test_train_dry_run_needs_gin_files():

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 
-import gin
 import pytest
 
 from tests.corpora import release_folders as releases
@@ -102,14 +101,7 @@ def test_locked_output_refuses_a_second_writer(here, command, lock):
     assert sorted(path for path in here.rglob("*") if not path.name.endswith(".lock")) == before
 
 
-@pytest.fixture
-def no_configuration():
-  gin.clear_config()
-  yield
-  gin.clear_config()
-
-
-def test_locked_model_folder_refuses_a_second_run(here, no_configuration):
+def test_locked_model_folder_refuses_a_second_run(here):
   train = ["train", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
   with _locked(here / "model" / ".xmcap.lock"):
     refused = xmcap(*train, "--gin.MODEL_DIR=model", "--gin.DATA_DIR=corpus")

@@ -56,7 +56,7 @@ def test_human_rate_joins_saved_ratings(rate, tmp_path):
     "bo: 1 of 2 items rated",
     "joined.jsonl: 3 ratings; next: xmcap human sxs --ratings=joined.jsonl",
   ]
-  rows = [json.loads(line) for line in (tmp_path / "joined.jsonl").read_text().splitlines()]
+  rows = files.rows(tmp_path / "joined.jsonl")
   assert [row["rater"] for row in rows] == ["anna", "anna", "bo"]
   xmcap("human", "sxs", "--ratings=joined.jsonl", "--resamples=0").succeeded()
 
@@ -88,7 +88,7 @@ def test_human_rate_equal_captions_are_automatic_ties(rate, tmp_path):
   systems = ("--predictions", "a=a.jsonl", "b=b.jsonl")
   made = rate("--protocol=sxs", *systems, "--equal=tie", "--out=page.html")
   made.succeeded("comparisons of equal captions: 2; ties that nobody is asked about")
-  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
+  key = files.rows(tmp_path / "page.key.jsonl")
   page = (tmp_path / "page.html").read_text(encoding="utf-8")
   asked = [row["item"] for row in key if "equal_captions" not in row]
   assert len(asked) == 2 and [row["item"] for row in key if row["item"] in page] == asked
@@ -96,7 +96,7 @@ def test_human_rate_equal_captions_are_automatic_ties(rate, tmp_path):
     files.jsonl("anna.jsonl", *({"item": item, "rater": "anna", "rating": 3} for item in asked[:count]))
     joined = rate("--join=page.key.jsonl", "anna.jsonl", "--out=joined.jsonl").succeeded()
     assert f"ties of equal captions, which nobody was asked about: {said}" in joined.out.splitlines()
-  rows = [json.loads(line) for line in (tmp_path / "joined.jsonl").read_text().splitlines()]
+  rows = files.rows(tmp_path / "joined.jsonl")
   # None in English, which nobody rated.
   assert [(row["language"], row["rater"], row["rating"], row.get("equal_captions")) for row in rows] == [
     ("fr", "anna", 3, None), ("fr", "anna", 3, None), ("fr", "", 0, True),
@@ -114,7 +114,7 @@ def test_human_rate_matches_keys_of_systems_and_images(rate, tmp_path, written):
   systems = ("--predictions", "a=a.jsonl", "b=b.jsonl", "--images=photos")
   made = rate("--protocol=sxs", *systems, "--out=page.html")
   made.succeeded(f"note: system 'b': 5 keys written another way, '{written.format('100')}' for '100'")
-  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
+  key = files.rows(tmp_path / "page.key.jsonl")
   assert {row["image/key"] for row in key} == set(captions)
   _write_captions(tmp_path / "a.jsonl", {written.format(key): text for key, text in captions.items()})
   rate("--protocol=sxs", *systems, "--out=page.html").succeeded()
@@ -156,7 +156,7 @@ def test_human_rate_coco_cn_tags_page_to_report(rate, tmp_path):
     "tags equal to another system's, and rated together with it: 2",
     "page.key.jsonl: which system wrote which tag; do not show it to the raters",
   ]
-  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text(encoding="utf-8").splitlines()]
+  key = files.rows(tmp_path / "page.key.jsonl")
   for rater, irrelevant in (("anna", "鸟"), ("bo", "狗鸟")):
     relevance = {row["item"]: -1 if row["tag"] in irrelevant else 1 for row in key}
     rows = ({"item": item, "rater": rater, "relevance": value} for item, value in relevance.items())

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.make import files
 from tests.make.command import Result, xmcap
 from tests.options import changed
 from xmcap.data import big_file
@@ -206,7 +207,7 @@ def test_retrieval_top_equals_scikit_learn_nearest_neighbors(tmp_path, monkeypat
   pictures, pool = _pool(tmp_path, texts)
   monkeypatch.setattr(score_matrices, "_CELLS", 100)  # three pictures at once
   _top(tmp_path, "--k=4").succeeded("4 of 30 different sentences for each of 7 pictures")
-  rows = [json.loads(line) for line in (tmp_path / "top.jsonl").read_text(encoding="utf-8").splitlines()]
+  rows = files.rows(tmp_path / "top.jsonl")
   far, places = NearestNeighbors(n_neighbors=4, metric="cosine").fit(pool).kneighbors(pictures)
   assert [row["image/key"] for row in rows] == [f"p{number}" for number in range(7) for _ in range(4)]
   assert [row["caption"] for row in rows] == [texts[place] for place in places.reshape(-1)]
@@ -221,7 +222,7 @@ def test_retrieval_top_deduplicates_and_keeps_pool_order_of_ties(tmp_path):
   np.save(tmp_path / "pool.npy", np.array([[1, 0], [1, 1], [0, 1], [1, 1], [2, 2]], "f4"))
   np.save(tmp_path / "photos/pictures.npy", np.tile(np.array([1, 1], "f4"), (7, 1)))
   _top(tmp_path, "--k=9").succeeded()
-  rows = [json.loads(line) for line in (tmp_path / "top.jsonl").read_text().splitlines()]
+  rows = files.rows(tmp_path / "top.jsonl")
   assert [row["caption"] for row in rows[:4]] == ["b", "c", "d", "a"] and len(rows) == 4 * 7
 
 

@@ -1,11 +1,8 @@
 """`xmcap runs`: the table of training runs."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.make.command import xmcap
+from tests.make.command import xmcap, xmcap_without
 from tests.training.reporting import synthetic
 from xmcap import languages, terminal
 
@@ -45,10 +42,5 @@ def test_runs_usage_errors_are_one_line(folder, name, message):
 
 
 def test_runs_needs_no_jax_or_tensorflow(folder):
-  script = (
-    "import sys; sys.modules['jax'] = sys.modules['tensorflow'] = None\n"
-    "from xmcap import cli\n"
-    f"sys.exit(cli.main(['runs', {str(folder)!r}]))"
-  )
-  result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-  assert result.returncode == 0, result.stderr
+  (result,) = xmcap_without(("jax", "tensorflow"), ["runs", folder])
+  result.succeeded()

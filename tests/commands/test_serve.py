@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 
-import gin
 import pytest
 
 from tests.make import models
@@ -62,7 +61,6 @@ def test_serve_captions_equal_load_captioner(folder, batch):
     search = Sample(temperature=heat)
     assert captions == captioner.caption(pictures[:1], ["en", "th"], search=search, seed=7)[0]
   assert bad.status == 422
-  gin.clear_config()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """`xmcap translate`: captions, references, predictions and prompts through a server on loopback."""
 
-import json
-import pathlib
 import re
 
 import pytest
@@ -51,10 +49,6 @@ def place(tmp_path, monkeypatch):
   return tmp_path
 
 
-def _lines(path):
-  return [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
-
-
 def test_captions_for_cc3m35l_are_built(place):
   for number in range(1, 11):
     files.write(f"rel/train_images/{number:08}.jpg", images.noise((24, 24), number, "JPEG"))
@@ -65,7 +59,7 @@ def test_captions_for_cc3m35l_are_built(place):
     _translate(server, f"--captions={tsv}", "--corpus=cc3m35l", "--out=rel/cc3m_mt_train.jsonl").succeeded(
       "30 translations: 30 answered; 30 asked now"
     )
-  assert _lines("rel/cc3m_mt_train.jsonl")[1] == {
+  assert files.rows("rel/cc3m_mt_train.jsonl")[1] == {
     "rec_num": 1, "src_lang": "en", "trg_lang": "fr", "caption_tokenized": "a cat 1",
     "translation_tokenized": "a cat 1 en français", "backtranslation_tokenized": "",
   }  # fmt: skip
@@ -109,9 +103,9 @@ def test_karpathys_train_has_restval_and_numbers_from_1(place):
   with Endpoint(_translates()).serving() as server:
     for split in ("train", "val"):
       _translate(server, *captions, f"--split={split}", f"--out={split}.jsonl").succeeded()
-  ids = [line["image_id"] for line in _lines("train.jsonl") if line["trg_lang"] == "de"]
+  ids = [line["image_id"] for line in files.rows("train.jsonl") if line["trg_lang"] == "de"]
   assert ids == ["7_1", "7_2", "8_1", "8_2"]
-  assert {line["image_id"] for line in _lines("val.jsonl")} == {"9_1", "9_2"}
+  assert {line["image_id"] for line in files.rows("val.jsonl")} == {"9_1", "9_2"}
   with Endpoint().serving() as server:
     _translate(server, "--captions=r.jsonl", "--corpus=coco35l", "--out=x.jsonl").refused(
       "'k0' is no id of COCO"
@@ -183,7 +177,7 @@ def test_what_is_no_translation_is_left_out_and_listed(place):
   assert "left out, as the translator lacks them: quz" in result.err
   predictions = read_predictions("tgt.jsonl")
   assert [key for key in predictions if "de" in predictions[key]] == ["k4"]
-  reasons = {line["key"]: line["reason"] for line in _lines("tgt.left_out.jsonl")}
+  reasons = {line["key"]: line["reason"] for line in files.rows("tgt.left_out.jsonl")}
   assert reasons == {
     "k0": "no answer (a refusal)", "k1": "equal to the text", "k2": "several lines", "k3": "cut: finish_reason length",
   }  # fmt: skip

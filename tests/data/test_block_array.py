@@ -90,13 +90,10 @@ def test_a_range_damaged_in_transit_is_read_again_once(store, remote):
 def test_without_a_cache_blocks_are_in_memory(store, remote):
   with gin.unlock_config():
     gin.parse_config("RecordCache.bytes = 0")
-  try:
-    array = opened(remote)
-    array.need(np.arange(5))
-    np.testing.assert_array_equal(array.array, ARRAY)
-    assert not isinstance(array.array, np.memmap)
-  finally:
-    gin.clear_config()
+  array = opened(remote)
+  array.need(np.arange(5))
+  np.testing.assert_array_equal(array.array, ARRAY)
+  assert not isinstance(array.array, np.memmap)
 
 
 def test_a_full_disk_is_one_line(store, remote, monkeypatch):

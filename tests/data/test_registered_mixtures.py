@@ -45,7 +45,7 @@ def others_dir(tmp_path_factory, tiny_dir):
   return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def corpora(tiny_dir, others_dir, register):
   return register(tiny_dir), register(others_dir, languages=("de", "en"))
 
@@ -58,7 +58,7 @@ def configure(parts) -> str:
   return name
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mixed(corpora) -> registry.Registration:
   """Three pictures of the tiny corpus to two of the other, whose captions by a machine are left out."""
   one, other = corpora

@@ -1,8 +1,7 @@
-import json
-
 import numpy as np
 import pytest
 
+from tests.make import files
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from xmcap.data.skipped_images import SkippedImages
 from xmcap.data.stream import CaptionStream, TagStream
@@ -12,12 +11,17 @@ BAD = (3, 8)
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory, register):
+def damaged_dir(tmp_path_factory):
   """The tiny corpus, in which two pictures break off."""
   records = [tiny_record(index) for index in range(NUM_PICTURES)]
   for index in BAD:
     records[index].image = records[index].image[:60]
-  return register(write_corpus(tmp_path_factory.mktemp("damaged"), records))
+  return write_corpus(tmp_path_factory.mktemp("damaged"), records)
+
+
+@pytest.fixture
+def damaged(damaged_dir, register):
+  return register(damaged_dir)
 
 
 def captions(corpus, **options):
@@ -71,7 +75,7 @@ def test_skipped_images_are_listed_once_across_restarts(damaged, tmp_path):
     stream.skipped.list_in(file)
     for step in range(4):
       stream.batch(step)
-  lines = [json.loads(line) for line in file.read_text().splitlines()]
+  lines = files.rows(file)
   assert sorted(int(line["key"], 16) for line in lines) == list(BAD)
   assert all("cannot be decoded" in line["reason"] for line in lines)
 

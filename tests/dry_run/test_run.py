@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.make import small_corpus
+from tests.make.command import xmcap
 from tests.training.toy import ToyObjective, ToyStream
-from xmcap import cli, configuration
+from xmcap import configuration
 from xmcap.data.vocabulary import train_vocabulary
 from xmcap.dry_run import first_step, trial_checkpoint
 from xmcap.dry_run import run as dry_run
@@ -53,19 +54,8 @@ class LargeEvaluator:
     pytest.fail("it cannot be made small")
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-  return small_corpus.write(tmp_path_factory.mktemp("corpus"))
-
-
 @pytest.fixture
-def run(tmp_path, capsys):
+def run(tmp_path):
   """Runs the command; returns (exit code, lines by status, the error line)."""
 
   def _run(corpus, *extra, common=COMMON):
@@ -77,14 +67,13 @@ def run(tmp_path, capsys):
       *common,
       *extra,
     ]
-    code = cli.main([*arguments, "--dry_run"])
-    printed = capsys.readouterr()
+    printed = xmcap(*arguments, "--dry_run")
     lines = {status: [] for status in ("ok", "FAILED", "skipped", "")}
     for line in printed.out.splitlines():
       word = line.split(" ")[0]
       lines[word if word in lines else ""].append(line[8:] if word in lines else line)
     errors = [line for line in printed.err.splitlines() if line.startswith("xmcap: error")]
-    return code, lines, errors
+    return printed.code, lines, errors
 
   return _run
 

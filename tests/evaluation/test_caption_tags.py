@@ -5,7 +5,6 @@ import json
 import shutil
 import types
 
-import gin
 import numpy as np
 import pytest
 from PIL import Image
@@ -75,7 +74,6 @@ def prompts_seen(monkeypatch):
 
 
 def caption(folder, *arguments):
-  gin.clear_config()
   return xmcap("caption", f"--model_dir={folder}", *arguments)
 
 

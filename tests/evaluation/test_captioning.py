@@ -6,7 +6,6 @@ import json
 import shutil
 import threading
 
-import gin
 import numpy as np
 import pytest
 from PIL import Image
@@ -40,7 +39,6 @@ def _pixels(count):
 
 
 def caption(folder, *arguments):
-  gin.clear_config()
   return xmcap("caption", f"--model_dir={folder}", *arguments)
 
 
@@ -78,7 +76,7 @@ def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path):
   )
   left_out = [line for line in result.err.splitlines() if line.startswith("left out: ")]
   assert len(left_out) == 2 and "half.png" in "".join(left_out) and "page.jpg" in "".join(left_out)
-  rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+  rows = files.rows(tmp_path / "out.jsonl")
   assert [row["image/key"] for row in rows] == ["picture"]
   caption(folder, out, tmp_path / "half.png").refused("half.png", code=1)
 
@@ -115,6 +113,17 @@ def test_captioner_takes_batches_with_languages_per_image(captioner):
   assert [list(of_picture) for of_picture in together] == codes
   assert together == [captioner.caption([one], of_one)[0] for one, of_one in zip(pixels, codes, strict=True)]
   assert captioner.caption([], ["en"]) == []
+
+
+def test_encoded_pictures_have_the_captions_of_the_pictures(captioner):
+  pixels = _pixels(5)
+  encoded = captioner.encode(pixels)
+  assert len(encoded) == 5
+  for codes in (["en"], ["ar", "th", "zh"]):
+    of_pixels = captioner.caption(pixels, codes)
+    assert captioner.caption(encoded, codes) == of_pixels
+    assert captioner.caption([pixels[0], *encoded[1:3], *pixels[3:]], codes) == of_pixels
+  assert len(set(map(str, of_pixels))) > 1
 
 
 def test_candidates_of_beam_search_are_sorted_by_score(captioner):

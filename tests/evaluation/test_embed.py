@@ -255,7 +255,7 @@ def test_embed_pool_of_sentences_for_annotators(work):
     "retrieval", "top", f"--queries={work / 'photos'}", f"--candidates={work / 'out/captions/en.npy'}",
     f"--sentences={pool}", "--language=en", f"--out={top}",
   ).succeeded()  # fmt: skip
-  rows = [json.loads(line) for line in top.read_text().splitlines()]
+  rows = files.rows(top)
   pictures, texts = np.load(work / "photos/pictures.npy"), np.load(work / "out/captions/en.npy")
   best = np.argsort(-(pictures[0] @ texts.T), kind="stable")[:5]
   assert [row["caption"] for row in rows[:5]] == [f"dog {n}" for n in best] and len(rows) == 5 * 12

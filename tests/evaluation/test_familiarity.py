@@ -2,7 +2,6 @@
 
 import json
 
-import gin
 import pytest
 
 from tests.make import files, models
@@ -86,7 +85,6 @@ def test_malformed_familiar_json_is_refused_in_one_line(tmp_path, text):
 def test_caption_warns_of_unfamiliar_images(tmp_path):
   folder, picture = models.captioner(tmp_path / "model"), models.image(tmp_path)
   for least, warned in ((None, False), (0.0, False), (1.0, True)):
-    gin.clear_config()
     if least is not None:
       values = {"format": "xmcap.familiar", "version": 2, "probabilities": {"en": [least] * 100}}
       files.json(folder / familiarity.NAME, values)

@@ -5,7 +5,6 @@ The layer with an adapter is compared with AdapterHub's rule, written with trans
 
 import json
 
-import gin
 import jax
 import numpy as np
 import pytest
@@ -103,10 +102,9 @@ def test_adapter_trained_from_pairs_lowers_the_distance(bases, teacher, pairs, t
   assert fresh and all("adapter" in path for path in fresh)
   for path, leaf in before.items():
     np.testing.assert_array_equal(after[path], leaf, err_msg=path)
-  lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+  lines = files.rows(run / "metrics.jsonl")
   losses = [line["train/loss"] for line in lines if "train/loss" in line]
   assert losses[-1] < 0.7 * losses[0]
-  gin.clear_config()
   xmcap("convert", "--part=adapter", f"--input={run}", f"--out={tmp_path / 'adapters' / 'sw'}").succeeded()
   english = np.load(teacher / "captions" / "en.npy")
   distance = {}
@@ -127,7 +125,7 @@ def test_adapter_trained_by_simcse_needs_no_english(bases, tmp_path):
     "--gin.TextConfig.dropout_rate=0.1",
   )
   train(bases["openclip"], "", texts, tmp_path / "run", *options, steps=6).succeeded()
-  lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+  lines = files.rows(tmp_path / "run/metrics.jsonl")
   similarities = [line["train/similarity"] for line in lines if "train/similarity" in line]
   assert len(similarities) == 6 and all(0.5 < similarity < 1 for similarity in similarities)
 
@@ -200,7 +198,7 @@ def test_pair_stream_yields_pairs_and_teachers_once_an_epoch(bases, teacher, pai
 
 
 def test_pair_stream_refuses_other_texts_and_unpaired_texts(bases, teacher, pairs, tmp_path):
-  rows = [json.loads(line) for line in pairs.read_text().splitlines()]
+  rows = files.rows(pairs)
   rows[2]["en"]["caption"] = ["a photo"]
   (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
   with pytest.raises(UsageError, match="embeddings of other texts than the English ones"):

@@ -3,10 +3,9 @@
 import json
 import shutil
 
-import gin
 import pytest
 
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -18,10 +17,8 @@ _COMMAND = ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.
 
 
 @pytest.fixture(autouse=True)
-def clean(tmp_path, monkeypatch):
+def working_folder(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  yield
-  gin.clear_config()
 
 
 def write(folder, **configs):
@@ -39,14 +36,13 @@ def weights(tmp_path):
   return tmp_path
 
 
-def explained(capsys, *more, pretrained="['mt5', 'vit']"):
-  assert cli.main([*_COMMAND, f"--gin.PRETRAINED={pretrained}", *more]) == 0
-  done = capsys.readouterr()
+def explained(*more, pretrained="['mt5', 'vit']"):
+  done = xmcap(*_COMMAND, f"--gin.PRETRAINED={pretrained}", *more).succeeded()
   return dict(line.split(" = ", 1) for line in done.out.splitlines() if " = " in line), done.err
 
 
-def test_model_sizes_come_from_pretrained_model_json(weights, capsys):
-  bound, said = explained(capsys)
+def test_model_sizes_come_from_pretrained_model_json(weights):
+  bound, said = explained()
   assert bound["ViTConfig.pool"] == "'tok'" and bound["ViTConfig.activation"] == "'gelu'"
   assert bound["T5Config.mlp_dim"] == "1024" and bound["T5Config.activation"] == "'relu'"
   # Of the run: its picture size, its dropout.
@@ -59,47 +55,46 @@ def test_model_sizes_come_from_pretrained_model_json(weights, capsys):
   ]
 
 
-def test_gin_override_wins_over_pretrained_model_json(weights, capsys):
-  bound, _ = explained(capsys, "--gin.ViTConfig.pool=gap")
+def test_gin_override_wins_over_pretrained_model_json(weights):
+  bound, _ = explained("--gin.ViTConfig.pool=gap")
   assert bound["ViTConfig.pool"] == "'gap'" and bound["ViTConfig.activation"] == "'gelu'"
 
 
-def test_named_model_json_wins_over_pretrained(weights, capsys):
+def test_named_model_json_wins_over_pretrained(weights):
   write(weights / "other", vit=ViTConfig(768, 12, 3072, 12, 16, 224, "gap"))
-  bound, _ = explained(capsys, "--gin_file=other/model.json")
+  bound, _ = explained("--gin_file=other/model.json")
   assert bound["ViTConfig.pool"] == "'gap'" and bound["ViTConfig.activation"] == "'gelu_tanh'"
   assert bound["T5Config.mlp_dim"] == "1024"
 
 
-def test_pretrained_prefix_keeps_the_pooling_of_the_run(weights, capsys):
-  bound, _ = explained(capsys, pretrained="[('vit', 'vit'), ('mt5', 'encoder')]")
+def test_pretrained_prefix_keeps_the_pooling_of_the_run(weights):
+  bound, _ = explained(pretrained="[('vit', 'vit'), ('mt5', 'encoder')]")
   assert bound["ViTConfig.pool"] == "'map'" and bound["ViTConfig.activation"] == "'gelu'"
   assert bound["T5Config.mlp_dim"] == "2048"
 
 
-def test_pretrained_without_model_json_changes_nothing(weights, capsys):
+def test_pretrained_without_model_json_changes_nothing(weights):
   (weights / "vit/model.json").unlink()
-  bound, said = explained(capsys, pretrained="vit")
+  bound, said = explained(pretrained="vit")
   assert bound["ViTConfig.pool"] == "'map'" and said == ""
 
 
-def test_resumed_run_keeps_sizes_without_pretrained_weights(weights, capsys):
+def test_resumed_run_keeps_sizes_without_pretrained_weights(weights):
   write(weights / "run", vit=VIT, t5=T5)
   shutil.rmtree(weights / "vit")
-  bound, _ = explained(capsys, "--gin.MODEL_DIR=run")
+  bound, _ = explained("--gin.MODEL_DIR=run")
   assert bound["ViTConfig.pool"] == "'tok'"
 
 
-def test_pretrained_checkpoint_uses_model_json_of_its_run(weights, capsys):
+def test_pretrained_checkpoint_uses_model_json_of_its_run(weights):
   write(weights / "run", vit=VIT, t5=T5)
   (weights / "run/checkpoints/7").mkdir(parents=True)
-  bound, _ = explained(capsys, pretrained="run/checkpoints/7")
+  bound, _ = explained(pretrained="run/checkpoints/7")
   assert bound["T5Config.mlp_dim"] == "1024"
 
 
-def test_invalid_pretrained_model_json_is_refused(weights, capsys):
+def test_invalid_pretrained_model_json_is_refused(weights):
   text = json.loads((weights / "vit/model.json").read_text())
   text["vit"]["width"] = "wide"
   (weights / "vit/model.json").write_text(json.dumps(text))
-  assert cli.main([*_COMMAND, "--gin.PRETRAINED=vit"]) == 2
-  assert "vit/model.json: vit.width" in capsys.readouterr().err
+  xmcap(*_COMMAND, "--gin.PRETRAINED=vit").refused("vit/model.json: vit.width")

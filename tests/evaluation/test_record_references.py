@@ -4,7 +4,8 @@ import gin
 import pytest
 
 from tests.make import small_corpus
-from xmcap import cli, configuration
+from tests.make.command import xmcap
+from xmcap import configuration
 from xmcap.data import record_writer
 from xmcap.errors import UsageError
 from xmcap.evaluation.evaluators import CaptionEvaluator
@@ -12,11 +13,6 @@ from xmcap.evaluation.record_references import RecordReferences
 from xmcap.languages import TRAINED
 from xmcap.scoring import read_references
 from xmcap.training.deferred import at_once
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-  return small_corpus.write(tmp_path_factory.mktemp("coco35l"))
 
 
 def test_the_references_are_those_of_the_records(corpus):
@@ -74,7 +70,7 @@ def test_eval_xm3600_gin_names_both_evaluations(corpus):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path, capsys):
+def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path):
   xm3600 = tmp_path / "xm3600"
   languages = (*TRAINED, "quz")
   split = record_writer.write_split(
@@ -82,18 +78,15 @@ def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path, capsy
     dataset="xm3600", processes=1,
   )  # fmt: skip
   record_writer.write_metadata(xm3600, [split], dataset="xm3600")
-  code = cli.main([
+  xmcap(
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/finetune_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=1", "--gin.TARGET_LENGTH=8",
     "--gin.PRETRAINED=()", "--gin.Writers.tensorboard=False", *small_corpus.SMALLER,
-  ])  # fmt: skip
-  assert code == 0
-  code = cli.main([
+  ).succeeded()  # fmt: skip
+  xmcap(
     "eval", f"--model_dir={tmp_path / 'model'}", "--gin_file=runs/eval_xm3600.gin", f"--gin.XM3600={xm3600}",
     f"--gin.COCO_35L={corpus}", f"--gin.XM3600_OUT={tmp_path / 'a'}", f"--gin.COCO_35L_DEV_OUT={tmp_path / 'b'}",
-  ])  # fmt: skip
-  out = capsys.readouterr().out
-  assert code == 0 and "xm3600/cider  " in out and "coco_35l_dev/cider  " in out
+  ).succeeded("xm3600/cider  ", "coco_35l_dev/cider  ")  # fmt: skip
   for folder in ("a", "b"):
     assert (tmp_path / folder / "table.csv").is_file() and (tmp_path / folder / "predictions.jsonl").is_file()
     # The records' pictures are in the report.

@@ -24,7 +24,7 @@ def test_labels_are_checked_beside_their_english_names(tmp_path):
   xmcap("data", "labels", *made).refused("--check needs --wnids")
   xmcap("data", "labels", *made, f"--wnids={wnids}", "--languages=de").refused("add English")
   xmcap("data", "labels", *made, f"--wnids={wnids}").succeeded("4 labels to check")
-  rows = [json.loads(line) for line in check.read_text().splitlines()]
+  rows = files.rows(check)
   assert rows[1] == {"image/key": "n01484850", "language": "de", "caption": "Weißer Hai = great white shark"}
   (tmp_path / "pictures").mkdir()
   for wnid in WNIDS:

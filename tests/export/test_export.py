@@ -5,7 +5,6 @@ import pathlib
 import subprocess
 import sys
 
-import gin
 import jax
 import numpy as np
 import pytest
@@ -46,13 +45,6 @@ def readable_tensorflow():
 def searches(*daily):
   """The names of SEARCHES; those that are not `daily` are for the full run."""
   return [pytest.param(name, marks=() if name in daily else pytest.mark.full) for name in SEARCHES]
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  gin.clear_config()
-  yield
-  gin.clear_config()
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +145,6 @@ def test_saved_model_captions_equal_captioner(tmp_path, search):
   tf = readable_tensorflow()
   folder = models.captioner(tmp_path / "run", **SEARCHES[search])
   exported(folder, "savedmodel", tmp_path / "out").succeeded()
-  gin.clear_config()
   made = loaded(folder)
   module = tf.saved_model.load(str(tmp_path / "out"))
   codes = ["ar", "en", "th", "zh"]

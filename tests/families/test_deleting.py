@@ -1,31 +1,19 @@
 """A family can be deleted: the captioner trains, evaluates and captions without it."""
 
-import json
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 import xmcap
 from tests.make import small_corpus
+from tests.make.command import xmcap_without
 
 ROOT = pathlib.Path(xmcap.__file__).parents[1]
 FAMILIES = sorted(
   path.name for path in (ROOT / "xmcap/families").iterdir() if (path / "__init__.py").exists()
 )
 ALL = pytest.param("*", marks=pytest.mark.slow)
-PROGRAM = """
-import json, sys
-import gin
-from xmcap import cli
-for command in json.loads(sys.argv[1]):
-  gin.clear_config()
-  if code := cli.main(command):
-    sys.exit(code)
-"""
 EACH = [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.full]) for name in FAMILIES]
 
 
@@ -51,9 +39,6 @@ def test_captioner_trains_and_captions_without_a_family(tmp_path, corpus, family
     *small_corpus.SMALLER, *small_corpus.ONE_LENGTH,
   ]  # fmt: skip
   caption = ["caption", f"--model_dir={model}", "--languages=sw", str(corpus / "images/000000000013.png")]
-  done = subprocess.run(
-    [sys.executable, "-c", PROGRAM, json.dumps([train, caption])],
-    cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=600,
-  )  # fmt: skip
-  assert done.returncode == 0, done.stderr[-2000:]
-  assert "sw" in done.stdout
+  trained, captioned = xmcap_without((), train, caption, folder=tmp_path)
+  trained.succeeded()
+  captioned.succeeded("sw")

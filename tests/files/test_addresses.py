@@ -32,8 +32,6 @@ def patient():
   """Tries are few and short."""
   with gin.unlock_config():
     gin.parse_config(["ObjectStore.seconds = 2", "ObjectStore.timeout_seconds = 0.3"])
-  yield
-  gin.clear_config()
 
 
 def test_addresses_of_a_folder_and_its_files(folder):

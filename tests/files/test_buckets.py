@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.errors import RestartError, UsageError
 from xmcap.files import addresses, buckets, refusals
 from xmcap.files.bucket_paths import epath
@@ -97,9 +97,9 @@ def test_bucket_refusal_is_found_in_the_cause_of_an_error():
   assert re.search("gs://data: reading is refused: .* lacks storage.objects.get", str(known))
 
 
-def test_train_refuses_a_bucket_without_permission(store, capsys):
+def test_train_refuses_a_bucket_without_permission(store):
   store.refuse("storage.objects.delete")
   flags = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin")
-  assert cli.main(["train", *flags, "--gin.DATA_DIR=/nowhere", "--gin.MODEL_DIR=gs://bucket/run"]) == 2
-  (line,) = capsys.readouterr().err.splitlines()
+  refused = xmcap("train", *flags, "--gin.DATA_DIR=/nowhere", "--gin.MODEL_DIR=gs://bucket/run")
+  (line,) = refused.refused().err.splitlines()
   assert line.startswith("xmcap: error: gs://bucket: deleting or overwriting is refused: ")

@@ -140,12 +140,9 @@ def test_gin_sets_record_cache_directory_and_size(tmp_path, monkeypatch):
   assert RecordCache().open().directory == tmp_path / "xmcap" / "records"
   with gin.unlock_config():
     gin.parse_config([f"RecordCache.directory = '{tmp_path}/other'", "RecordCache.bytes = 5_000_000"])
-  try:
-    cache = RecordCache().open()
-    assert cache.directory == tmp_path / "other" and cache.size == 5_000_000
-    assert RecordCache().open() is cache
-  finally:
-    gin.clear_config()
+  cache = RecordCache().open()
+  assert cache.directory == tmp_path / "other" and cache.size == 5_000_000
+  assert RecordCache().open() is cache
   assert RecordCache(bytes=0).open() is None
 
 

@@ -1,8 +1,7 @@
 """Rating pages with captions that are hard to show, and none of whose systems may be told; and what raters do there."""
 
-import json
-
 from tests import browser
+from tests.make import files
 from xmcap.human import rating_items, rating_page, rating_protocols
 
 HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b> \u2028 \u202eend"
@@ -38,7 +37,7 @@ def save(page, folder, name="saved.jsonl"):
   with page.expect_download() as download:
     page.keyboard.press("s")
   download.value.save_as(folder / name)
-  return [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+  return files.rows(folder / name)
 
 
 def reload(page):

@@ -60,6 +60,12 @@ def test_damaged_assignment_is_refused_by_file_and_line(tmp_path, row, error):
     annotation_assignment.read([tmp_path / "a.jsonl"])
 
 
+def test_assignment_without_a_line_is_refused(tmp_path):
+  (tmp_path / "a.jsonl").write_text("\n")
+  with pytest.raises(UsageError, match="no assignment in it"):
+    annotation_assignment.read([tmp_path / "a.jsonl"])
+
+
 def test_coverage_counts_done_and_missing_annotations():
   assigned = [Assigned(key, "en", name) for name in ("anna", "bo", "chen") for key in ("k1", "k2")]
   done = [

@@ -1,14 +1,12 @@
 """The rating and annotation pages at the widths of phones and of a screen, by touch and by keyboard."""
 
-import json
-
 import pytest
 from playwright.sync_api import expect
 
 from tests import browser
 from tests.human import rating_pages
 from tests.human.rating_pages import press, save
-from tests.make import images
+from tests.make import files, images
 from xmcap import languages
 from xmcap.human import annotation_page, annotations, page_texts
 from xmcap.human.annotation_procedures import PROCEDURES
@@ -74,10 +72,10 @@ def _write_rating(tmp_path, protocol, systems):
   return path.as_uri()
 
 
-def _write_annotation(tmp_path, procedure, language, count=3):
+def _write_annotation(tmp_path, procedure, language, count=3, rated=_CAPTIONS["en"][0]):
   picture = images.plain("red", (600, 600), "JPEG")
   caption, tag = _CAPTIONS[language]
-  rated = _CAPTIONS["en"][0] if procedure.ratings else ""
+  rated = rated if procedure.ratings else ""
   items = [
     annotation_page.AnnotationItem(f"k{i}", f"k{i}.jpg", lambda: picture, [caption], [tag], rated)
     for i in range(count)
@@ -158,6 +156,25 @@ def test_rating_page_shows_all_levels_with_a_long_caption(phone, tmp_path):
     _check(phone, *_levels(protocol))
 
 
+@pytest.mark.parametrize("language", ["en", "ar"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_rating_page_levels_fit_their_buttons_on_a_small_phone(phone, tmp_path, protocol, language):
+  _start(phone, _write_rating(tmp_path, protocol, _systems(protocol, language)))
+  _resize(phone, 320, 568)
+  for zoom in (100, 130):
+    phone.evaluate("zoom => { document.documentElement.style.fontSize = `${zoom}%`; }", zoom)
+    _check(phone, "#picture")
+
+
+def test_annotation_page_shows_levels_with_a_long_caption(page, tmp_path):
+  _start(page, _write_annotation(tmp_path, PROCEDURES["xm3600"], "en", rated=_LONG * 3))
+  for family in browser.FAMILIES:
+    browser.set_font(page, family)
+    for size in _SIZES:
+      _resize(page, *size)
+      _check(page, *(f"#cards .card:first-child {part}" for part in ("img", ".rated", ".choice")))
+
+
 @pytest.mark.parametrize("language", ["ar", "en", "fa", "ru"])
 @pytest.mark.parametrize("name", PROCEDURES)
 def test_annotation_page_shows_picture_and_levels_or_sentence(page, tmp_path, name, language):
@@ -200,7 +217,7 @@ def _touch_and_save(phone, tmp_path):
   with phone.expect_download() as download:
     phone.locator("#save").tap()
   download.value.save_as(tmp_path / "saved.jsonl")
-  return [json.loads(line) for line in (tmp_path / "saved.jsonl").read_text(encoding="utf-8").splitlines()]
+  return files.rows(tmp_path / "saved.jsonl")
 
 
 @pytest.mark.parametrize("language", ["en", "ar"])
@@ -226,6 +243,9 @@ def test_rating_page_names_no_key_where_there_is_no_keyboard(phone, tmp_path):
   phone.locator("#help").tap()
   assert [one for one in phone.locator("kbd").all() if one.is_visible()] == []
   _start(phone, _write_annotation(tmp_path, PROCEDURES["coco-cn"], "en"))
+  for size in (_SIZES[-1], _SIZES[0]):  # a tablet has none either
+    _resize(phone, *size)
+    assert [one for one in phone.locator("kbd").all() if one.is_visible()] == []
   phone.locator("#help").tap()
   assert [one for one in phone.locator("kbd").all() if one.is_visible()] == []
 

@@ -88,7 +88,7 @@ def test_quality_sample_has_a_caption_per_image(tmp_path):
   out = tmp_path / "drawn.jsonl"
   command = ["human", "quality", f"--references={tmp_path}/captions.jsonl", "--limit=8", f"--out={out}"]
   xmcap(*command).succeeded()
-  rows = [json.loads(line) for line in out.read_text().splitlines()]
+  rows = files.rows(out)
   pictures = {code: [row["image/key"] for row in rows if row["language"] == code] for code in ("en", "de")}
   assert len(set(pictures["en"])) == 8 and pictures["en"] == pictures["de"]
   assert {row["caption"][0] for row in rows if row["language"] == "en"} == {"a", "b"}

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from tests import browser
 from tests.human import rating_pages
 from tests.human.rating_pages import press, reload, save
+from tests.make import files
 from xmcap.human import rating_join, rating_protocols, sxs, thumb_ratings
 
 
@@ -124,7 +125,7 @@ def test_rating_page_works_by_mouse(rate, tmp_path):
   with page.expect_download() as download:
     page.get_by_role("button", name="Save").click()
   assert download.value.suggested_filename.endswith("-Ana-María-3.jsonl")
-  lines = [json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()]
+  lines = files.rows(download.value.path())
   assert [(line["rater"], line["rating"]) for line in lines] == [("Ana María / 3", 3), ("Ana María / 3", 0)]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests import policies
 from tests.human import rating_pages
+from tests.make import files
 from tests.pages.markup import Markup
 from xmcap.errors import UsageError
 from xmcap.human import rating_page
@@ -25,7 +26,7 @@ def test_rating_page_does_not_name_systems(write, images, protocol):
 
 def test_rating_page_key_file_names_systems(write):
   key = rating_page.key_path(write("thumb"))
-  rows = [json.loads(line) for line in key.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+  rows = files.rows(key)
   assert key.name == "page.key.jsonl"
   assert {name for row in rows for name in row["systems"]} == set(rating_pages.SYSTEMS)
 

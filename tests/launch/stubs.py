@@ -1,10 +1,11 @@
 """Programs that stand for gcloud, xpk, sbatch and the like: they record what reaches them."""
 
-import json
 import os
 import pathlib
 import subprocess
 import sys
+
+from tests.make import files
 
 # Arguments that a careless launcher would run, split, expand or lose.
 HOSTILE = [
@@ -71,7 +72,7 @@ def program(path: pathlib.Path, text: str) -> pathlib.Path:
 
 def recorded(log: pathlib.Path) -> list[list[str]]:
   """Returns the calls: name and arguments each."""
-  return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+  return files.rows(log) if log.exists() else []
 
 
 def bash(

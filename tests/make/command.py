@@ -4,18 +4,30 @@ import contextlib
 import dataclasses
 import functools
 import io
+import json
 import multiprocessing
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from xmcap import cli
 from xmcap.launch import local
 
 _PRELOADED = ("jax", "flax", "optax", "orbax.checkpoint", "xmcap.cli", "xmcap.serving.app")
 _TIMEOUT = 600  # seconds, on a busy machine
+_ROOT = pathlib.Path(__file__).parents[2]
+_CALLS = """
+import json, sys
+from tests import absent
+asked = json.load(sys.stdin)
+absent.hide(asked["hidden"])
+from tests.make.command import xmcap
+exec(asked["prelude"])
+json.dump([vars(xmcap(*words)) for words in asked["calls"]], sys.stdout)
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,11 +57,41 @@ class Result:
 
 
 def xmcap(*argv: object) -> Result:
-  """Runs the command in this process."""
+  """Runs the command in this process, and forgets what it bound by gin, as the end of a process does."""
   out, err = io.StringIO(), io.StringIO()
   with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-    code = cli.main([*map(str, argv)])
+    try:
+      code = cli.main([*map(str, argv)])
+    except SystemExit as ended:  # of --help and --version
+      code = ended.code or 0
+  if gin := sys.modules.get("gin"):
+    gin.clear_config()
   return Result(code, out.getvalue(), err.getvalue())
+
+
+def xmcap_without(
+  modules: Sequence[str],
+  *calls: Sequence[object],
+  folder: str | os.PathLike = _ROOT,
+  environment: Mapping[str, str] | None = None,
+  prelude: str = "",
+) -> list[Result]:
+  """Runs commands one after the other in a new process that cannot import some modules, nor find them installed.
+
+  Args:
+    modules: top-level modules.
+    calls: the words of each command.
+    folder: the working folder; an `xmcap` in it is the one that runs.
+    environment: is added to that of this process.
+    prelude: Python that the process runs first.
+  """
+  asked = {"hidden": [*modules], "calls": [[*map(str, words)] for words in calls], "prelude": prelude}
+  done = subprocess.run(
+    [sys.executable, "-c", _CALLS], input=json.dumps(asked), capture_output=True, text=True, cwd=folder,
+    env={**os.environ, "PYTHONPATH": str(_ROOT), **(environment or {})}, timeout=_TIMEOUT,
+  )  # fmt: skip
+  assert done.returncode == 0, done.stderr[-4000:]
+  return [Result(**result) for result in json.loads(done.stdout)]
 
 
 def forked(

@@ -1,4 +1,7 @@
-"""Files of text, and archives, as tests write them. Functions make the folders above a file and return its path."""
+"""Files of text, and archives, as tests write and read them.
+
+Functions that write make the folders above a file, and return its path.
+"""
 
 import csv as csv_module
 import io
@@ -7,6 +10,7 @@ import pathlib
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 Captions = Mapping[object, Mapping[str, object]]
 """Image key -> language -> a caption, or a list of captions."""
@@ -31,6 +35,12 @@ def json(path, value: object) -> pathlib.Path:
 def jsonl(path, *rows: object) -> pathlib.Path:
   """Writes a line of JSON for each row."""
   return lines(path, *(json_module.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def rows(path) -> list[Any]:
+  """Reads a value from each line of JSON."""
+  lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
+  return [json_module.loads(line) for line in lines if line]
 
 
 def write(path, content) -> pathlib.Path:

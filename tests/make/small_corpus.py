@@ -3,6 +3,8 @@
 import json
 import pathlib
 
+import pytest
+
 from tests.make import images
 from xmcap.data import record_writer, records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED
@@ -64,3 +66,9 @@ def write(
       last = {caption.language: {"caption": [caption.text]} for caption in one.captions}
       references.write(json.dumps({"image/key": one.key, "image/locale": "", **last}) + "\n")
   return out
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+  """The corpus that no test changes."""
+  return write(tmp_path_factory.mktemp("corpus"))

@@ -30,8 +30,6 @@ def registered(monkeypatch):
   place = "tests.models.dinov2_tower"
   part = parts.ModelPart(f"{place}:Dinov2Config", f"{place}:Dinov2", "width", "num_tokens", of_weights=True)
   monkeypatch.setitem(parts.PARTS, "dinov2", part)
-  yield
-  gin.clear_config()
 
 
 @pytest.mark.slow
@@ -51,7 +49,6 @@ def test_dinov2_tower_trains_is_saved_and_captions(tmp_path):
   params = read.flat(read.load_params(out))
   assert params["vit/registers"].shape == (4, 16) and params["vit/layers/mlp_scale/scale"].shape == (2, 16)
   assert np.abs(params["vit/layers/mlp_scale/scale"] - 1).min() > 0  # it learnt
-  gin.clear_config()
   picture = min((corpus / "images").iterdir())
   printed = xmcap("caption", f"--model_dir={out}", "--languages=fa,sw", "--json", picture).succeeded().out
   rows = [json.loads(line) for line in printed.splitlines()]

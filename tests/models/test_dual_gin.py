@@ -18,12 +18,6 @@ FILES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 def shapes(name):
   """The objective's module and the shapes of its parameters."""
   files, length = FILES[name]

@@ -34,12 +34,6 @@ MODEL = model_json.Model(
 TEXT = model_json.as_text(MODEL)
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 def changed(path, value):
   """The file with one field changed; `path` is such as `vit.width`, and a value of `...` takes the field out."""
   values = json.loads(TEXT)

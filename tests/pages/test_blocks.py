@@ -99,7 +99,6 @@ def folder(prepared, tmp_path, monkeypatch):
   os.environ.clear()
   os.environ.update(kept)
   jax.config.update("jax_enable_compilation_cache", True)
-  gin.clear_config()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -288,10 +287,7 @@ def _check_python(block: blocks.Block, arguments: list[str]) -> None:
 def _parse_gin(block: blocks.Block) -> None:
   file = pathlib.Path("block.gin")
   file.write_text(block.text, encoding="utf-8")
-  try:
-    configuration.parse(["models/bb.gin", "runs/train_coco35l.gin", str(file)])
-  finally:
-    gin.clear_config()
+  configuration.parse(["models/bb.gin", "runs/train_coco35l.gin", str(file)])
 
 
 def _parse_json(block: blocks.Block) -> None:

@@ -1,6 +1,5 @@
 """What building a corpus of the paper takes, by the rates of benchmarks/build_rates.py."""
 
-import gin
 import pytest
 
 from xmcap import configuration
@@ -8,12 +7,6 @@ from xmcap.planning import corpora, topologies
 from xmcap.planning import run as run_lib
 
 CORPUS = corpora.PaperCorpus("MADE-35L", 2 * 2_048, 0, 100_000, 1.0, 2**25 / 1_024, 5_000, 6_000, 2e8)
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def test_build_takes_its_pictures_and_look_ups():

@@ -3,7 +3,6 @@
 import json
 import types
 
-import gin
 import pytest
 
 from tests.make.command import xmcap
@@ -13,12 +12,6 @@ from xmcap.planning import decode
 _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
 _SMALL = ["--gin.T5Config.vocab_size=1024", "--gin.T5Config.num_decoder_layers=1", "--gin.ViTConfig.depth=1",
           "--gin.Predictor.batch_size=8", "--gin.Predictor.max_length=8", "--topology=v4-8"]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def _plan(*options):

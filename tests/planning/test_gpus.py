@@ -7,7 +7,6 @@ import sys
 import types
 from pathlib import Path
 
-import gin
 import jax
 import pytest
 
@@ -24,12 +23,6 @@ FILES = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
 SMALL = [
   "T5Config.vocab_size=1024", "ViTConfig.depth=1", "T5Config.num_decoder_layers=1", "BATCH_SIZE=64", "TARGET_LENGTH=8",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def plan(*options):

@@ -3,20 +3,16 @@
 import gin
 import pytest
 
-from xmcap import cli, configuration, platforms
+from tests.make.command import xmcap
+from xmcap import configuration, platforms
 from xmcap.planning import host, topologies
 from xmcap.planning import run as run_lib
 
 _BB = ["models/bb.gin", "runs/train_coco35l.gin"]
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 def _run(*bindings):
+  gin.clear_config()
   configuration.parse(_BB, bindings)
   return run_lib.of_gin(topologies.parse("v4-128"))
 
@@ -31,19 +27,14 @@ def test_host_memory_estimate_is_near_measurements():
 def test_host_memory_is_less_for_short_and_scanned_stacks():
   short = _run("ViTConfig.depth=2", "T5Config.num_encoder_layers=2", "T5Config.num_decoder_layers=2")
   assert host.needed_bytes(short) == pytest.approx(4.13e9, rel=0.05)
-  gin.clear_config()
   scanned = _run("ViTConfig.scan=True", "T5Config.scan=True")
   assert host.needed_bytes(scanned) < host.needed_bytes(short)
 
 
-def test_plan_refuses_too_little_host_memory_before_compiling(monkeypatch, capsys):
+def test_plan_refuses_too_little_host_memory_before_compiling(monkeypatch):
   pytest.importorskip("libtpu")
   monkeypatch.setattr(platforms, "free_memory", lambda: 4_000_000_000)
   options = ["plan", *(f"--gin_file={file}" for file in _BB), "--topology=v4-128"]
-  assert cli.main(options) == 2
-  said = capsys.readouterr()
-  assert (
-    "about 15 GB of this host's memory, of 4 GB free, and about 21 minutes on 2 cores" in said.out + said.err
-  )
-  line = said.err.splitlines()[-1]
-  assert "4.0 GB are free" in line and "--gin.ViTConfig.scan=True" in line
+  refused = xmcap(*options).refused("4.0 GB are free", "--gin.ViTConfig.scan=True")
+  needed = "about 15 GB of this host's memory, of 4 GB free, and about 21 minutes on 2 cores"
+  assert needed in refused.out + refused.err

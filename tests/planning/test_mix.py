@@ -3,8 +3,9 @@
 import gin
 import pytest
 
+from tests.make.command import xmcap
 from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
-from xmcap import cli, configuration
+from xmcap import configuration
 from xmcap.errors import UsageError
 from xmcap.planning import mix, report, step, topologies
 from xmcap.planning import run as run_lib
@@ -42,8 +43,6 @@ def _mix(shares: dict | None, say=print) -> tuple[dict | None, str | None]:
 def compiler(monkeypatch):
   configuration.parse(_GIN, _SMALL)
   monkeypatch.setattr(mix, "plan_step", _plan)
-  yield
-  gin.clear_config()
 
 
 def test_length_mix_option_gives_shares():
@@ -109,15 +108,13 @@ def test_plan_report_counts_target_lengths(monkeypatch, lengths):
   monkeypatch.setattr(report, "text", lambda *given: heard.append(given[-1]) or "")
   files = [f"--gin_file={file}" for file in _GIN]
   changed = [f"--gin.{binding}" for binding in (*_SMALL, f"CaptionStream.target_lengths={lengths}")]
-  assert cli.main(["plan", *files, *changed, "--topology=v4-8"]) == 0
+  xmcap("plan", *files, *changed, "--topology=v4-8").succeeded()
   assert heard == [1 + len(lengths)]
 
 
-def test_plan_search_refuses_length_mix(capsys):
-  assert (
-    cli.main(["plan", "--gin_file=models/tiny.gin", "--topology=v4-8", "--search", "--length_mix=8:1"]) == 2
-  )
-  assert "--length_mix plans the run's own mesh: give it without --search" in capsys.readouterr().err
+def test_plan_search_refuses_length_mix():
+  refused = xmcap("plan", "--gin_file=models/tiny.gin", "--topology=v4-8", "--search", "--length_mix=8:1")
+  refused.refused("--length_mix plans the run's own mesh: give it without --search")
 
 
 @pytest.mark.parametrize("form, prompts", [("plain", (8, 1, 4)), ("consistent", (8, 1, 1))])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from xmcap import cli, configuration
+from tests.make.command import xmcap
+from xmcap import configuration
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.planning import parameters
@@ -62,9 +63,9 @@ def test_parameter_count_is_the_same_with_scanned_layers():
   assert parameters.count_parameters(ViTConfig(scan=True), T5Config(scan=True)) == single
 
 
-def test_plan_params_prints_parts_and_sums(capsys):
-  assert cli.main(["plan", "--gin_file=models/bb.gin", "--params"]) == 0
-  lines = dict(line.split() for line in capsys.readouterr().out.splitlines() if "--" not in line)
+def test_plan_params_prints_parts_and_sums():
+  printed = xmcap("plan", "--gin_file=models/bb.gin", "--params").succeeded().out
+  lines = dict(line.split() for line in printed.splitlines() if "--" not in line)
   assert (
     lines["vit/layers"] == "85,054,464" and lines["T5"] == "582,401,280" and lines["all"] == "675,876,096"
   )

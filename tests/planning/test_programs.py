@@ -8,7 +8,6 @@ from unittest import mock
 import jax
 import pytest
 
-from tests.make import small_corpus
 from tests.make.command import forked, xmcap_forked
 from xmcap import cli
 from xmcap.planning import host, report, step, topologies
@@ -34,11 +33,6 @@ def plan(arguments):
     mock.patch.object(host, "check"),
   ):
     return cli.main(["plan", *arguments])
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-  return small_corpus.write(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,7 @@ def test_plan_report_of_host_cores_to_read_images(pictures, said):
 def test_plan_report_of_what_a_bucket_must_give(bound, said):
   for name, value in bound.items():
     gin.bind_parameter(f"CaptionStream.{name}", value)
-  try:
-    rows = report._bucket(2_048, run.reading())
-  finally:
-    gin.clear_config()
+  rows = report._bucket(2_048, run.reading())
   assert [values(2_048 / 37_000) for _, values in rows] == said
 
 

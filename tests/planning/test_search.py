@@ -6,7 +6,8 @@ import json
 import gin
 import pytest
 
-from xmcap import cli, configuration
+from tests.make.command import xmcap
+from xmcap import configuration
 from xmcap.errors import UsageError
 from xmcap.planning import run as run_lib
 from xmcap.planning import search, topologies
@@ -19,10 +20,8 @@ _V4_8 = topologies.parse("v4-8")
 
 
 @pytest.fixture(autouse=True)
-def clean():
+def configured():
   configuration.parse(_GIN, _SMALL)
-  yield
-  gin.clear_config()
 
 
 def _plan(variant: Variant, seconds: float) -> dict:
@@ -156,14 +155,12 @@ def test_plan_search_joins_slices_by_data_axis_only():
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_plan_search_of_a_small_run(tmp_path, capsys):
+def test_plan_search_of_a_small_run(tmp_path):
   pytest.importorskip("libtpu")
   file = tmp_path / "plans.json"
   command = ["plan", *(f"--gin_file={name}" for name in _GIN), *(f"--gin.{binding}" for binding in _SMALL)]
   options = ["--topology=v4:1x1x2", "--search", "--captions_per_image=4", f"--json={file}"]
-  assert cli.main([*command, *options]) == 0
+  xmcap(*command, *options).succeeded("4*", "another recipe", "The fastest that fits")
   plans = json.loads(file.read_text())
   meshes = {tuple(plan["variant"][axis] for axis in ("data", "fsdp", "model")) for plan in plans}
   assert meshes == {(2, 1, 1), (1, 2, 1), (1, 1, 2)}
-  printed = capsys.readouterr().out
-  assert "4*" in printed and "another recipe" in printed and "The fastest that fits" in printed

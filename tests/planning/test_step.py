@@ -9,7 +9,6 @@ import types
 from pathlib import Path
 from unittest import mock
 
-import gin
 import jax
 import numpy as np
 import pytest
@@ -37,10 +36,8 @@ _SMALL = [
 
 
 @pytest.fixture(autouse=True)
-def clean():
+def libtpu():
   pytest.importorskip("libtpu")
-  yield
-  gin.clear_config()
 
 
 def _plan(*options):
@@ -85,7 +82,6 @@ def _document(folder):
   pytest.importorskip("libtpu")
   options = [*(f"--gin.{binding}" for binding in _SMALL), "--topology=v4-128", "--price=2"]
   out = _plan(*options, f"--json={folder / 'plan.json'}").succeeded().out
-  gin.clear_config()
   return json.loads((folder / "plan.json").read_text()), out
 
 
@@ -118,7 +114,6 @@ def test_plan_counts_an_ema_as_one_more_copy_of_the_weights(made_up, monkeypatch
   monkeypatch.setattr(step, "lower", _lowered)
   options = [*(f"--gin.{binding}" for binding in _SMALL), "--topology=v4-128", "--gin.EMA_DECAY=0.999"]
   printed = _plan(*options, f"--json={tmp_path / 'plan.json'}").succeeded("EMA").out
-  gin.clear_config()
   memory, without = json.loads((tmp_path / "plan.json").read_text())["memory"], made_up[0]["memory"]
   assert "EMA" in printed and "EMA" not in made_up[1]
   count = 4  # bytes of the number of updates

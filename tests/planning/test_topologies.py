@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.errors import UsageError
 from xmcap.planning import topologies
 from xmcap.training.reporting import chips
@@ -119,17 +119,16 @@ def test_plan_compiles_with_the_flags_of_a_tpu_vm():
 
 
 @pytest.mark.parametrize("options", [[], ["--search"], ["--decode"]])
-def test_plan_without_libtpu_is_refused_before_planning(monkeypatch, capsys, options):
+def test_plan_without_libtpu_is_refused_before_planning(monkeypatch, options):
   def no_compiler(*arguments, **options):
     raise RuntimeError("libtpu.so not found")
 
   monkeypatch.setattr("jax.experimental.topologies.get_topology_desc", no_compiler)
   monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
   files = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/quickstart.gin"]
-  assert cli.main(["plan", *files, "--topology=v4-8", *options]) == 2
-  said = capsys.readouterr()
-  assert "is not installed: pip install" in said.err and "[plan]" in said.err
-  assert "left out" not in said.out + said.err and said.err.count("\n") == 1
+  refused = xmcap("plan", *files, "--topology=v4-8", *options)
+  refused.refused("is not installed: pip install", "[plan]")
+  assert "left out" not in refused.out + refused.err and refused.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.make import files
 from tests.make.refusals import refusal
 from tests.published.published_tables import by_table
 from xmcap.human import thumb_ratings
@@ -32,7 +33,7 @@ def mended():
 @pytest.fixture
 def first(mended, tmp_path):
   """The first release, but for one caption; it is not beside the checkout."""
-  rows = [json.loads(line) for line in (mended / _RATINGS).read_text().splitlines()]
+  rows = files.rows(mended / _RATINGS)
   of_human = {row["seg_id"]: row["hyp"] for row in rows if row["SYS"] == "Human"}
   moved = dict(zip(_MOVED, [*_MOVED[1:], ""], strict=True))
   for row in rows:

@@ -30,7 +30,7 @@ def _plain(folder, code, k):
   """R@k both ways by sorting, as the paper defines it."""
   pictures = _unit(np.load(folder / "pictures.npy").astype(np.float64))
   texts = _unit(np.load(folder / f"texts/{code}.npy").astype(np.float64))
-  rows = [json.loads(line) for line in (folder / "captions.jsonl").read_text().splitlines()]
+  rows = files.rows(folder / "captions.jsonl")
   image = np.array([number for number, row in enumerate(rows) for _ in row[code]["caption"]])
   scores = texts @ pictures.T
   t2i = [number in np.argsort(-row)[:k] for row, number in zip(scores, image, strict=True)]
@@ -50,7 +50,7 @@ def test_retrieval_recall_equals_a_plain_reference(options, tmp_path):
 
 
 def test_retrieval_caption_layouts_give_the_same_scores(options, tmp_path):
-  rows = [json.loads(line) for line in (tmp_path / "in/captions.jsonl").read_text().splitlines()]
+  rows = files.rows(tmp_path / "in/captions.jsonl")
   held = {
     "images": [row["image/key"] for row in rows],
     "captions": {code: [row[code]["caption"] for row in rows] for code in ("en", "th")},

@@ -188,6 +188,7 @@ def _claims_a_terabyte(folder):
     (_npy("texts/en.npy", width=9), "texts of en: width 9, but pictures: width 16"),
     (_npy("texts/de.npy", rows={2: np.inf}), "texts/de.npy, row 2: holds NaN or infinity"),
     (_labels("EN", [0, 1, 1], ["a", "b", "c"]), "index 1 is repeated"),
+    (_text("labels.json", "{}"), "has no labels"),
     (_labels("EN", [0, -1], ["a", "b"]), "index -1 is out of range"),
     (_labels("EN", [0, 1], ["a", "b", "c"]), "2 indices and 3 labels"),
     (_labels("EN", [0, 1], ["a", " "]), "the label of class 1 is empty"),
@@ -252,6 +253,14 @@ def test_zero_shot_class_draws_are_reproducible():
   drawn = zero_shot._draws("de", 300, 4, 2, 0)
   assert [part.tolist() for part in drawn] == [part.tolist() for part in zero_shot._draws("de", 300, 4, 2, 0)]
   assert [part.tolist() for part in drawn] != [part.tolist() for part in zero_shot._draws("de", 300, 4, 2, 1)]
+
+
+def test_zero_shot_counts_images_not_found(options, tmp_path):
+  folder = tmp_path / "images"
+  files.text(folder / "7.png")
+  said = f"xmcap: 1 of 120 pictures found in {folder}: give the folder with KEY.jpg or KEY.png"
+  _run(options, tmp_path / "out", f"--images={folder}").succeeded(said)
+  _run(options, tmp_path / "out", f"--images={folder / '7.png'}").refused("no such folder of images")
 
 
 @pytest.mark.parametrize("width", [pytest.param(1300, marks=pytest.mark.full), 400])

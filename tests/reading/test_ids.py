@@ -155,11 +155,23 @@ def test_predictions_folder_merges_notes_of_its_files(tmp_path):
   )
 
 
-def test_captions_equal_to_image_keys_are_refused(tmp_path):
-  rows = [{"image/key": str(number), "language": "en", "caption": str(number)} for number in range(3)]
-  assert "3 of 3 captions are the key of their image" in refusal(
+@pytest.mark.parametrize("caption", ["{}", "{} dog cat", "{}\ta dog"])
+def test_captions_that_begin_with_image_keys_are_refused(tmp_path, caption):
+  rows = [
+    {"image/key": f"p{number}", "language": "en", "caption": caption.format(f"p{number}")}
+    for number in range(3)
+  ]
+  assert "3 of 3 captions begin with the key of their image" in refusal(
     read_predictions, _predictions(tmp_path, rows)
   )
+
+
+def test_captions_that_begin_with_words_of_their_keys_are_taken(tmp_path):
+  rows = [
+    {"image/key": animal, "language": "en", "caption": f"{animal} on grass"}
+    for animal in ("dog", "polar bear")
+  ]
+  assert len(read_predictions(_predictions(tmp_path, rows))) == 2
 
 
 def test_empty_references_are_noted_or_refused(tmp_path):

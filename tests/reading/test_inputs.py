@@ -161,6 +161,11 @@ def test_utf_encodings_with_bom_are_read(tmp_path, encoding):
     (b"\xff\xfea\x00\x00", "cannot be read"),  # UTF-16
     (b"\x93NUMPY\x01", "NumPy"),
     (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    (b"RIFF\x0a\x00\x00\x00WEBPVP8 ", "a picture, not text"),
+    (b"GIF89a", "a picture, not text"),
+    (b"%PDF-1.4\n", "a PDF document"),
+    (b"\n\x0e\n\x05<unk>\x15", "a vocabulary of SentencePiece"),
+    ("image,caption\n".encode("utf-16-le"), "UTF-16 without a byte order mark"),
     (b"\x89PNG\r\n", "picture"),
     (b"\x28\xb5\x2f\xfd\x24", "compressed with Zstandard: decompress it with zstd -d"),
     (b"7z\xbc\xaf\x27\x1c\0", "compressed with 7-Zip"),

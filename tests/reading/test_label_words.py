@@ -46,12 +46,19 @@ def test_score_tags_compares_words(tmp_path, written, other):
   assert again.table.signature == scored["signature"]
 
 
-@pytest.mark.parametrize("other", ["Dog", "DOG", "do\u200dg", "\ufeffdog", "ＤＯＧ"])
-def test_score_tags_notes_words_that_differ_in_case_alone(other):
-  found = score_tags({"en": {"p": ["dog"]}}, {"en": {"p": {other: 1.0}}}, (1,)).table
+ALIKE = [
+  *(("dog", other) for other in ("Dog", "DOG", "do\u200dg", "\ufeffdog", "ＤＯＧ")),
+  *(("ısparta", "ISPARTA"), ("izmir", "İzmir"), ("Straße", "STRASSE"), ("λόγος", "ΛΌΓΟΣ")),
+  *(("كلب", "كـلب"), ("❤", "❤\ufe0f"), ("☎\ufe0e", "☎"), ("d'or", "d’or"), ("e-mail", "e\u2011mail")),
+]
+
+
+@pytest.mark.parametrize(("true", "other"), ALIKE)
+def test_score_tags_notes_words_that_differ_in_case_or_form_alone(true, other):
+  found = score_tags({"en": {"p": [true]}}, {"en": {"p": {other: 1.0}}}, (1,)).table
   assert found.rows["en"]["tags_p1"] == 0
   assert found.notes[0].startswith(
-    "predicted tags that differ from true ones in case or invisible characters alone"
+    "predicted tags that differ from true ones in case, form or invisible characters alone"
   )
   assert "en 1 (" in found.notes[0]
 
@@ -61,6 +68,14 @@ def test_tag_files_refuse_a_word_twice(tmp_path, written, other):
   row = {"image/key": "p", "language": "en", "tags": [written, other]}
   with pytest.raises(UsageError, match="given twice"):
     tag_files.read(files.jsonl(tmp_path / "a.jsonl", row))
+
+
+def test_tag_files_take_languages_by_other_names(tmp_path):
+  rows = (
+    {"image/key": key, "language": name, "tags": ["x"]}
+    for key, name in (("p", "iw"), ("q", "HE"), ("r", "Hebrew"))
+  )
+  assert tag_files.read(files.jsonl(tmp_path / "a.jsonl", *rows)).keys() == {"he"}
 
 
 @forms

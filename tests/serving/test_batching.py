@@ -18,6 +18,11 @@ class Noting(Fake):
   def __init__(self, delay=0.0):
     super().__init__(delay)
     self.calls = []
+    self.encoded = []
+
+  def encode(self, pictures):
+    self.encoded.append([int(picture[0, 0, 0]) for picture in pictures])
+    return super().encode(pictures)
 
   def best(self, pictures, languages, *, search, seed, pad_to):
     self.calls.append(
@@ -62,6 +67,15 @@ def test_batcher_requests_of_the_same_search_share_a_call():
   assert found[2:] == [[("he", "he 3 4 g")], [("en", "en 4 1 b")]]
 
 
+def test_batcher_encodes_a_picture_once_for_all_its_calls():
+  captioner = Noting()
+  run(
+    captioner, Batching(0.1, 4, 2), (1, ["en", "th", "ar", "he", "fr"]), (2, ["en", "th", "ar"]), (3, ["en"])
+  )
+  assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 3, 3], [1, 2, 2, 2], [1]]
+  assert captioner.encoded == [[1, 2, 3, 3]]
+
+
 def test_batcher_full_batch_starts_without_waiting():
   captioner = Noting()
   run(captioner, Batching(3600, 2, 1), (1, ["en"]), (2, ["en"]))
@@ -90,7 +104,7 @@ def test_batcher_long_request_alternates_with_others():
 
 def test_batcher_call_shapes_are_those_compiled():
   batching = Batching(0.05, 16, 4)
-  assert batching.shapes() == [(1, 1), (1, 4), (4, 1), (4, 4), (16, 1), (16, 4)]
+  assert batching.shapes() == [(pictures, languages) for pictures in (1, 4, 16) for languages in (1, 2, 4)]
   captioner = Noting()
   for count in range(1, 17):
     run(
@@ -99,6 +113,7 @@ def test_batcher_call_shapes_are_those_compiled():
       *((number, ["en", "th", "ar", "he", "zh"][: 1 + number % 5]) for number in range(count)),
     )
   assert {(len(numbers), width) for numbers, width, _ in captioner.calls} <= set(batching.shapes())
+  assert {width for _, width, _ in captioner.calls} == {1, 2, 4}
 
 
 def test_batcher_call_has_at_most_the_images_of_compiled_programs():

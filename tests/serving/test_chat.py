@@ -165,7 +165,7 @@ def test_what_would_change_the_caption_is_refused_by_its_name(server, fields, st
   [
     ("GET", "/v1/models/gpt", 404, "there is no model 'gpt' here: give 'fake'"),
     ("POST", "/v1/responses", 404, "Not Found: /docs lists the endpoints"),
-    ("GET", "/v1/chat/completions", 405, "Method Not Allowed: /docs"),
+    ("GET", "/v1/chat/completions", 405, "Method Not Allowed, but POST: /docs"),
   ],
 )
 def test_other_addresses_are_refused_as_the_openai_package_reads_it(server, method, path, status, words):

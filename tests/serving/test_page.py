@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import json
 import re
 
 import pillow_heif
@@ -11,7 +10,7 @@ from PIL import Image, features
 from playwright.sync_api import expect
 
 from tests import browser
-from tests.make import images
+from tests.make import files, images
 from tests.serving import servers
 
 WIDTHS = (1300, 400)
@@ -330,7 +329,7 @@ def test_serving_page_gallery_saves_captions_and_is_cleared(opened, tmp_path):
   with opened.expect_download() as download:
     opened.get_by_role("button", name="Save captions").click()
   download.value.save_as(tmp_path / "saved.jsonl")
-  rows = [json.loads(line) for line in (tmp_path / "saved.jsonl").read_text(encoding="utf-8").splitlines()]
+  rows = files.rows(tmp_path / "saved.jsonl")
   assert [row["image/key"] for row in rows] == ["a"] * 6 + ["b.b"] * 6
   assert {row["caption"].split()[0] == row["language"] for row in rows} == {True}
   opened.get_by_role("button", name="Clear").click()

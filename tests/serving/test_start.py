@@ -52,21 +52,20 @@ def test_startup_compiles_greedy_search_and_single_images_first():
     start = Startup(model, batching, batcher, device, said.append)
     asyncio.run(run())
   assert calls == [
-    ("greedy", 1, 1, 1, []),
-    ("greedy", 1, 3, 1, []),
-    ("beam", 1, 1, 1, ["greedy"]),
-    ("beam", 1, 3, 1, ["greedy"]),
-    ("greedy", 4, 1, 1, ["beam:2", "greedy"]),
-    ("greedy", 4, 3, 1, ["beam:2", "greedy"]),
-    ("beam", 4, 1, 1, ["beam:2", "greedy"]),
-    ("beam", 4, 3, 1, ["beam:2", "greedy"]),
+    *[("greedy", 1, languages, 1, []) for languages in (1, 2, 3)],
+    *[("beam", 1, languages, 1, ["greedy"]) for languages in (1, 2, 3)],
+    *[
+      (search, 4, languages, 1, ["beam:2", "greedy"])
+      for search in ("greedy", "beam")
+      for languages in (1, 2, 3)
+    ],
   ]
   assert batcher.most == 4 and start.is_over
   assert said[0].endswith(
-    "compiling 8 programs: beam:2, greedy, each for 1 or 4 pictures and 1 or 3 languages a call"
+    "compiling 12 programs: beam:2, greedy, each for 1 or 4 pictures and 1 or 2 or 3 languages a call"
   )
   assert [line.rpartition(" in ")[0] for line in said[1:]] == [
-    f"programs compiled: {done} of 8" for done in range(1, 9)
+    f"programs compiled: {done} of 12" for done in range(1, 13)
   ]
 
 

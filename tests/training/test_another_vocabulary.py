@@ -3,7 +3,6 @@
 import pathlib
 import shlex
 
-import gin
 import pytest
 
 from tests.make import files, images, models, small_corpus
@@ -34,8 +33,7 @@ def folder(tmp_path, monkeypatch):
   build = ["--captions=captions.csv", "--images=photos", "--out=data/photos", "--vocabulary=train:8000"]
   splits = "--splits=train:0.7,validation:0.1,test:0.2"
   xmcap("data", "build", "folder", *build, splits, "--processes=1").succeeded()
-  yield tmp_path
-  gin.clear_config()
+  return tmp_path
 
 
 def printed(below: str) -> list[str]:
@@ -53,7 +51,6 @@ def test_vit_alone_with_the_vocabulary_of_the_corpus(folder):
   assert ours.keys() >= {name for name in theirs if name.startswith("vit/")}
   vocabularies = [folder / name / "vocabulary.model" for name in ("runs/photos-yo", "data/photos")]
   assert vocabularies[0].read_bytes() == vocabularies[1].read_bytes()
-  gin.clear_config()
   caption = ["caption", "--model_dir=runs/photos-yo", "--languages=yo", "--out=yo.csv"]
   xmcap(*caption, "--gin.Predictor.max_length=3", "photos").succeeded()
   assert (folder / "yo.csv").read_text(encoding="utf-8").startswith("\ufeffimage/key,yo\n")

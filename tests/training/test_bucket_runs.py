@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.make import models, small_corpus
+from tests.make.command import xmcap
 from tests.training import test_processes
 from xmcap.training.checkpoints.read import load_params, steps_in
 
@@ -63,34 +64,23 @@ def test_two_processes_killed_during_a_save_resume_bit_for_bit(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_commands_read_a_model_and_write_tables_in_a_bucket(store, tmp_path, capsys):
-  import gin
-
-  from xmcap import cli
-
+def test_commands_read_a_model_and_write_tables_in_a_bucket(store, tmp_path):
   models.captioner(store.folder / "model")
   picture = models.image(tmp_path)
   folder = "--model_dir=gs://bucket/model"
 
-  def ran(*command):
-    capsys.readouterr()
-    try:
-      assert cli.main(list(command)) == 0, capsys.readouterr().err
-    finally:
-      gin.clear_config()
-    return capsys.readouterr().out
-
   here = f"--model_dir={store.folder / 'model'}"
   caption = ("--languages=en,th", "--json", str(picture))
-  assert ran("caption", folder, *caption) == ran("caption", here, *caption)
+  there, own = (xmcap("caption", model, *caption).succeeded() for model in (folder, here))
+  assert there.out == own.out
   for name, source in (("there", "gs://bucket/model"), ("here", store.folder / "model")):
-    ran("convert", "--to=hf", "--part=t5", f"--input={source}", f"--out={tmp_path / name}")
+    xmcap("convert", "--to=hf", "--part=t5", f"--input={source}", f"--out={tmp_path / name}").succeeded()
   files = {file.name: file.read_bytes() for file in (tmp_path / "here").glob("*.safetensors")}
   assert files and files == {name: (tmp_path / "there" / name).read_bytes() for name in files}
   corpus = small_corpus.write(tmp_path / "corpus")
   flags = ("--gin_file=runs/train_coco35l.gin", "--gin_file=runs/eval.gin", f"--gin.DATA_DIR={corpus}",
            f"--gin.REFERENCES={corpus / 'captions.jsonl'}", "--gin.CaptionEvaluator.languages=['en']",
            "--gin.Predictor.max_length=4", "--gin.EVAL_DIR=gs://bucket/tables")  # fmt: skip
-  ran("eval", folder, *flags)
+  xmcap("eval", folder, *flags).succeeded()
   names = set(store.names("tables/"))
   assert {"tables/predictions.jsonl", "tables/report.html"} <= names and not (tmp_path / "gs:").exists()

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.make import files
 from tests.training import late
 from tests.training.test_loop import run
 from xmcap.errors import XmcapError
@@ -65,7 +66,7 @@ def late_run(folder, evaluator, *more, **options):
 
 def results(folder):
   """Step -> what was measured at it, in the order of the lines."""
-  lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+  lines = files.rows(folder / "metrics.jsonl")
   return {
     line["step"]: {name: value for name, value in line.items() if name.startswith("eval/")}
     for line in lines

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import gin
 import jax
 import numpy as np
 import pytest
@@ -26,12 +25,6 @@ from xmcap.training.objectives import CaptionObjective
 VIT = ViTConfig(16, 1, 24, 2, 4, 12, "tok", activation="gelu", dtype="float32")
 SMALLER = [f"--gin.T5Config.{name}={size}" for name, size in
            {"emb_dim": 16, "num_heads": 2, "head_dim": 8, "num_decoder_layers": 1, "mlp_dim": 16}.items()]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def write_vit(folder, seed=0, vit=VIT):
@@ -87,7 +80,6 @@ def test_frozen_vit_from_features_to_captions(tmp_path, corpus, featured):
     np.testing.assert_array_equal(held[name].read(), tensor.read())
   assert {"decoder", "encoder", "projection", "token_embedder", "vit"} == set(read.load_params(out))
 
-  gin.clear_config()
   evaluate = ["eval", f"--model_dir={out}", "--gin_file=runs/eval_folder.gin", f"--gin.DATA_DIR={corpus}"]
   small = ["--gin.CaptionEvaluator.split=validation", "--gin.Predictor.max_length=3"]
   printed = xmcap(*evaluate, f"--gin.EVAL_DIR={tmp_path / 'eval'}", *small).succeeded()

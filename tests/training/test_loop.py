@@ -259,13 +259,10 @@ def test_gin_sets_train_options(tmp_path):
       CheckpointPolicy.keep = 9
       Partitioning.extra_rules = [("mlp", "colour")]
     """)
-  try:
-    with pytest.raises(UsageError, match="'colour'"):
-      run(tmp_path, optimizer=None, checkpoint=None)
-    gin.bind_parameter("Partitioning.extra_rules", ())
-    result, _ = run(tmp_path, 8, optimizer=None, checkpoint=None)
-  finally:
-    gin.clear_config()
+  with pytest.raises(UsageError, match="'colour'"):
+    run(tmp_path, optimizer=None, checkpoint=None)
+  gin.bind_parameter("Partitioning.extra_rules", ())
+  result, _ = run(tmp_path, 8, optimizer=None, checkpoint=None)
   assert result.metrics["learning_rate"] == pytest.approx(7e-3)
   assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["4", "8"]
 

@@ -1,11 +1,10 @@
 """The metrics of a run: `metrics.jsonl`, speed, MFU and memory."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import pytest
 
+from tests.make import files
 from tests.training.test_loop import Evaluator, run
 from tests.training.toy import ToyStream
 from xmcap.errors import XmcapError
@@ -16,7 +15,7 @@ from xmcap.training.reporting.writers import AllWriters
 
 
 def rows(folder):
-  return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+  return files.rows(folder / "metrics.jsonl")
 
 
 def test_metrics_jsonl_of_a_run(tmp_path):

@@ -62,16 +62,11 @@ def test_process_rows_are_those_that_devices_hold(name):
 
 @pytest.mark.parametrize("gin_file", ["bb", "bg", "lg"])
 def test_process_rows_of_v4_128_for_the_papers_models(gin_file):
-  import gin
-
   from xmcap import configuration
 
   devices = devices_of("v4-128")
-  with gin.unlock_config():
-    gin.clear_config()
-    configuration.parse([f"models/{gin_file}.gin"], [])
-    mesh = Partitioning().mesh(devices)
-    gin.clear_config()
+  configuration.parse([f"models/{gin_file}.gin"], [])
+  mesh = Partitioning().mesh(devices)
   assert tuple(mesh.shape.values()) == (4, 16, 1)
   fed = [process_rows(mesh, 2048, process) for process in range(16)]
   assert [len(rows) for rows in fed] == [128] * 16

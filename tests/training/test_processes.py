@@ -12,7 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gin
 import jax
 import numpy as np
 import pytest
@@ -34,11 +33,6 @@ MESHES = {1: (8, 1, 1), 2: (2, 2, 2), 4: (4, 2, 1)}
 # Meshes and devices of a process for a dual tower, whose captions go round over all devices.
 RINGS = {1: ((1, 1, 1), 1), 2: ((4, 2, 1), 4)}
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-  return small_corpus.write(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +125,7 @@ def launched(corpus, folder, count, *flags, restart=0, devices=None):
 
 
 def trained_here(corpus, folder, *flags):
-  try:
-    return xmcap("train", *FLAGS, *flags, f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={folder}").succeeded()
-  finally:
-    gin.clear_config()
+  return xmcap("train", *FLAGS, *flags, f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={folder}").succeeded()
 
 
 def finish(launcher, code=0, seconds=400):
@@ -261,7 +252,6 @@ def test_hosts_share_an_evaluation(corpus, tmp_path):
   )  # fmt: skip
   alone, together = tmp_path / "alone", tmp_path / "together"
   said = xmcap("eval", *flags, f"--gin.EVAL_DIR={alone}").succeeded().out
-  gin.clear_config()
   command = [sys.executable, "-m", "xmcap.cli", "launch", "local", "--processes=2", "--devices=2", "--", "eval",
              *flags, f"--gin.EVAL_DIR={together}"]  # fmt: skip
   ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from tests.corpora import label_folders
-from tests.make.tiny_corpus import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
-from xmcap import cli, configuration
+from tests.make.command import xmcap
+from tests.make.tiny_corpus import NUM_PICTURES
+from xmcap import configuration
 from xmcap.data import features
 from xmcap.evaluation import model_dir
 from xmcap.reading import tag_files
@@ -19,7 +20,7 @@ NAMES = {"en": [f"tag{n}" for n in range(6)], "zh": [f"标签{n}" for n in range
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, tiny_dir, register):  # noqa: F811
+def place(tmp_path_factory, tiny_dir, register):
   """A folder with labels in two languages and features that tell them, and the common options of runs."""
   root = tmp_path_factory.mktemp("runs")
   vectors = np.zeros((NUM_PICTURES, 6), np.float32)
@@ -59,7 +60,7 @@ def test_tag_run_keeps_the_best_checkpoint(english):
   assert max(notes) == 4 and {note.metric for note in notes.values()} == {"validation/tags_p5"}
 
 
-def test_tag_cascade_trains_its_second_network_and_tags_images(place, english, capsys):
+def test_tag_cascade_trains_its_second_network_and_tags_images(place, english):
   root, _ = place
   folder = configure(
     place, "tag_cascade", "cascade", ["zh"], f"FIRST={{'en': '{root / 'en'}'}}", f"PRETRAINED='{english}'"
@@ -78,15 +79,14 @@ def test_tag_cascade_trains_its_second_network_and_tags_images(place, english, c
   # `xmcap tag` needs nothing but the run's folder, and predicts what the evaluator did.
   out = root / "tags.jsonl"
   options = [f"--model_dir={folder}", f"--features={root / 'features.safetensors'}", f"--out={out}"]
-  assert cli.main(["tag", *options]) == 0
+  xmcap("tag", *options).succeeded()
   ours, theirs = tag_files.read(out)["zh"], tag_files.read(root / "cascade_eval" / "predictions.jsonl")["zh"]
   assert set(theirs) < set(ours) == set(KEYS) and len(theirs) == 12
   for key, tags in theirs.items():
     assert list(ours[key]) == list(tags) and list(ours[key].values()) == pytest.approx(list(tags.values()))
   features.write(root / "narrow.safetensors", features.Features(("a",), np.ones((1, 5), np.float32)))
-  assert cli.main(["tag", options[0], f"--features={root / 'narrow.safetensors'}"]) == 2
-  assert "width 5, but" in capsys.readouterr().err
-  assert cli.main(["tag", options[0], str(root)]) == 2
+  xmcap("tag", options[0], f"--features={root / 'narrow.safetensors'}").refused("width 5, but")
+  assert xmcap("tag", options[0], root).code == 2
 
 
 def test_both_languages_share_a_hidden_layer(place):

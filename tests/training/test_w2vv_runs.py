@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import word_folders
-from tests.make.tiny_corpus import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
+from tests.make.tiny_corpus import NUM_PICTURES
 from tests.ranked.tables import table
 from xmcap import configuration, digests
 from xmcap.cli import main
@@ -29,7 +29,7 @@ NUMBERS = [str(index) for index in range(NUM_PICTURES)]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, tiny_dir, register):  # noqa: F811
+def place(tmp_path_factory, tiny_dir, register):
   """A folder with words and features, the options of a run, and the folder of the corpus."""
   root = tmp_path_factory.mktemp("runs")
   # The number in a caption names its picture; German lacks that of picture 3.

@@ -28,9 +28,11 @@ def add(commands) -> None:
 def _check(arguments) -> None:
   from xmcap import languages
   from xmcap.human import caption_check
+  from xmcap.pages.report import pictures
   from xmcap.reading import inputs, jsonl, provenance
   from xmcap.reading.predictions import read_predictions
 
+  pictures.check("embed", arguments.images or None)
   if arguments.language:
     languages.get(arguments.language)
   paths = base.named_paths("FILE", arguments.systems, unnamed=True)

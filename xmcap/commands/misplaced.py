@@ -1,6 +1,7 @@
 """The wrong file in the right place: what a file or folder is by its content, and where it belongs.
 
-Asked only when a command has failed, so that it costs nothing else, and cannot refuse what a reader takes.
+Asked when a command has failed, so that it costs nothing else, and cannot refuse what a reader takes; and before it
+runs of the options whose readers take any line of text.
 """
 
 import csv
@@ -10,7 +11,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from xmcap.errors import UsageError
@@ -20,6 +21,7 @@ from xmcap.terminal import shown
 _HEAD = 1 << 16  # bytes of a file that are looked at
 _NAMES = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
 _BINARY = {b"\x93NUMPY": "array", b"\x89PNG": "picture", b"\xff\xd8\xff": "picture"}
+_ENDINGS = {".safetensors": "array", ".gin": "gin"}
 _MARKUP = re.compile(rb"\s*<(!doctype|html)", re.IGNORECASE)
 _PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 _IMAGE_PARTS, _LANGUAGE_MODELS = {"vit", "stored", "vector_and_labels"}, {"t5", "lstm"}
@@ -30,7 +32,7 @@ class Content:
   """What is seen of a file or folder.
 
   Attributes:
-    form: `json`, `table` with a header, `folder`, `model`, `markup`, `array` or `picture`.
+    form: `json`, `table` with a header, `folder`, `model`, `markup`, `array`, `picture` or `gin`.
     names: the fields of the first row or of the document, the header; the files of a folder, the parts of a model.
     first: the first row, or the document; {} if there is none, or it is larger than what is seen of it.
   """
@@ -76,6 +78,13 @@ def _has_classes(content: Content) -> bool:
   )
 
 
+def _has_prompts(content: Content) -> bool:
+  """Whether a document has prompts of languages, with {} for the class."""
+  return any(
+    isinstance(of, list) and any("{}" in str(prompt) for prompt in of) for of in content.first.values()
+  )
+
+
 def _is_captioner(content: Content) -> Any:
   return content.form == "model" and content.names & _IMAGE_PARTS and content.names & _LANGUAGE_MODELS
 
@@ -94,7 +103,9 @@ KINDS: dict[str, Kind] = {
     "these are ratings by THumB", "xmcap human thumb --ratings={0}", _of(_ROWS, "SYS", "seg_id", "hyp")
   ),
   "quality": Kind(
-    "these are ratings of quality", "xmcap human quality --ratings={0}", _of(_ROWS, "rater", "quality")
+    "these are ratings of quality", "xmcap human quality --ratings={0}",
+    # That of a user's own rubric is a number.
+    lambda content: _of(_ROWS, "rater", "quality")(content) and isinstance(content.first.get("quality", ""), str),
   ),
   "rubric": Kind(
     "these are ratings by a rubric", "xmcap human rubric --ratings={0}", _of(_ROWS, "rater", "system")
@@ -117,11 +128,18 @@ KINDS: dict[str, Kind] = {
     "these are human judgements of captions", "xmcap human judgements --judgements={0}",
     lambda content: _of(_ROWS, "refs", any_of=("mt", "cand"))(content) or "human_judgement" in content.names,
   ),
+  "rubric_file": Kind(
+    "this is a rubric", "xmcap human rate --protocol={0}", _of("json", "name", "task", "criteria")
+  ),
+  "frequencies": Kind(
+    "these are document frequencies", "xmcap score --df={0}", _of("json", "tokenizer", "vocabulary", "orders")
+  ),
   "tags": Kind("these are tags", "xmcap score tags, as --references or --predictions", _of("json", "tags")),
   "references": Kind(
     "these are references", "xmcap score --references={0}",
     lambda content: _has_lists(content) or _of("json", "images", "annotations")(content),
   ),
+  "prompts": Kind("these are prompts", "xmcap embed --labels=FILE --prompts={0}", _has_prompts),
   "captions": Kind("these are captions", "xmcap score --predictions={0}", _of(_ROWS, "caption")),
   "scores": Kind(
     "this is a table of scores; its folder is for", "xmcap compare {1} OTHER",
@@ -133,6 +151,10 @@ KINDS: dict[str, Kind] = {
   ),
   "metrics": Kind("these are the metrics of a run", "xmcap runs {1}", _of("json", "step", "time")),
   "classes": Kind("these are names of classes", "xmcap score zero-shot --labels={0}", _has_classes),
+  "assignment": Kind(
+    "this says who annotates what", "xmcap human annotations --assignment={0}", _of("json", "image/key", "annotator")
+  ),
+  "gin": Kind("this is a configuration", "xmcap train --gin_file={0}", _of("gin")),
   "page": Kind("this is a page", "open it in a browser", _of("markup")),
   "array": Kind(
     "these are numbers, such as embeddings", "xmcap score retrieval or zero-shot", _of("array")
@@ -156,6 +178,12 @@ KINDS: dict[str, Kind] = {
     _of("folder", "embeddings.json"),
   ),
   "scored": Kind("this is a folder of scores", "xmcap compare {0} OTHER", _of("folder", "table.json")),
+  "checked": Kind("this is a folder of xmcap check", "read its check.md", _of("folder", "check.md")),
+  "compared": Kind("this is a folder of xmcap compare", "read its comparison.md", _of("folder", "comparison.json")),
+  "by_language": Kind(
+    "these are embeddings of texts", "xmcap score retrieval or zero-shot, as --texts={0}",
+    lambda content: content.form == "folder" and any(name.endswith(".npy") for name in content.names),
+  ),
   "labelled": Kind(
     "this is a folder of labels, for a tagger's training", "LabelStream.labels", _of("folder", "labels.txt")
   ),
@@ -168,7 +196,7 @@ _CAPTIONS = {"captions", "references"}
 _MODELS = {"captioner", "tagger", "dual", "words", "language_model", "tower"}
 _TAKES: dict[str, set[str]] = {
   "human sxs ratings": {"sxs"}, "human thumb ratings": {"thumb"}, "human quality ratings": {"quality"},
-  "human rubric ratings": {"rubric", "quality"}, "human rate ratings": {"saved"}, "join": {"key"},
+  "human rubric ratings": {"rubric"}, "human rate ratings": {"saved"}, "join": {"key"},
   "files": {"annotations"}, "comparisons": {"comparisons"}, "judgements": {"judgements"}, "counts": {"counts"},
   "references": _CAPTIONS, "captions": _CAPTIONS, "sentences": _CAPTIONS, "predictions": {"captions"},
   "check systems": {"captions"}, "human rate predictions": {"captions", "tags"}, "tags": {"tags"},
@@ -177,22 +205,31 @@ _TAKES: dict[str, set[str]] = {
   "scores": {"scored", "array"}, "silver": {"scored"}, "zero_shot": {"scored"}, "retrieval": {"scored"},
   "score baseline": {"scored"}, "targets": {"array"}, "score zero-shot pictures": {"array"},
   "score retrieval pictures": {"array"}, "candidates": {"array", "embedded"}, "queries": {"array", "embedded"},
-  "texts": set(), "model_dir": {"captioner"}, "eval model_dir": _MODELS, "features model_dir": _MODELS,
+  "texts": {"by_language"}, "df": {"frequencies"}, "prompts": {"prompts"}, "assignment": {"assignment"},
+  "gin_file": {"gin"}, "human rate protocol": {"rubric_file"}, "validation_scores": {"array"}, "against": {"corpus"},
+  "data labels labels": {"classes"}, "score vectors": {"embedded"}, "data words vectors": {"array"},
+  "features": {"array"},
+  **dict.fromkeys(("subset", "watch_list", "map", "classes", "guidelines", "keys", "data tags labels"), set()),
+  "model_dir": {"captioner"}, "eval model_dir": _MODELS, "features model_dir": _MODELS,
   "tag model_dir": {"tagger"}, "embed model_dir": {"dual", "words"}, "corpus": {"corpus", "references"},
-  "dir": {"corpus"}, "runs dirs": _MODELS, "images": {"picture", "pictures"}, "input": {"hub", *_MODELS},
+  "dir": {"corpus"}, "runs dirs": _MODELS, "images": {"picture", "pictures"},
+  "features pictures": {"picture", "pictures"}, "adapters": set(), "input": {"hub", *_MODELS},
 }  # fmt: skip
 """Option, or command and option -> the kinds that it takes; of options that are not here, nothing is known."""
 
-_POSITIONAL = ("dir", "dirs", "files", "systems", "caption images", "human rate ratings")
+_POSITIONAL = ("dir", "dirs", "files", "systems", "caption images", "features pictures", "human rate ratings")
 
 
-def explained(arguments: Any) -> str | None:
-  """Returns what an input of a command that has failed is, and where it belongs; None if each is where it belongs."""
+def explained(arguments: Any, options: Collection[str] | None = None) -> str | None:
+  """Returns what an input of a command is, and where it belongs; None if each is where it belongs.
+
+  `options` are those to look at; None: all.
+  """
   command = arguments.prog.removeprefix("xmcap ")
   for option, values in vars(arguments).items():
     of_command = f"{command} {option}"
     takes = _TAKES.get(of_command, _TAKES.get(option))
-    if takes is None:
+    if takes is None or (options is not None and option not in options):
       continue
     for value in values if isinstance(values, list) else [values]:
       path = _path(value)
@@ -232,8 +269,9 @@ def _of_file(path: str) -> Content | None:
   with open(path, "rb") as file:
     head = file.read(_HEAD)
   form = next((form for magic, form in _BINARY.items() if head.startswith(magic)), "")
-  if form or path.endswith(".safetensors"):
-    return Content(form or "array")
+  form = form or _ENDINGS.get(os.path.splitext(path)[1], "")
+  if form:
+    return Content(form)
   if _MARKUP.match(head):
     return Content("markup")
   with Input(path) as source:  # which unpacks

@@ -183,17 +183,10 @@ def _places(arguments, *files: str) -> list[tuple[str, str, bool]]:
 
 
 def _say_pictures(arguments, statistics) -> None:
-  """Prints how many pictures were found, if some are missing from the report."""
-  if not arguments.images or arguments.pictures == "none":
-    return
   from xmcap.pages.report import pictures
 
-  keys = {key for of_language in statistics.values() for key in of_language.keys}
-  count = len(pictures.find_all(arguments.images, keys))
-  if count < len(keys):
-    base.say(
-      f"xmcap: {count:,} of {len(keys):,} pictures found in {arguments.images}: give the folder with KEY.jpg or KEY.png"
-    )
+  if arguments.pictures != "none" and (line := pictures.missing(arguments.images, statistics)):
+    base.say(line)
 
 
 def _add_compare(commands) -> None:

@@ -45,7 +45,10 @@ def _add_zero_shot(actions) -> None:
   base.text(command, "--class_curve", "NUMBERS", curve, "")
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(
-    command, "--keys", "FILE", "keys of the pictures, one a line; default: keys.txt beside them, or numbers"
+    command,
+    "--keys",
+    "FILE",
+    "keys of the pictures, one a line; default: keys.txt beside pictures.npy, or numbers",
   )
   base.add_similarity(command)
   _add_baseline(command)
@@ -145,12 +148,14 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
 
 
 def _zero_shot(arguments) -> None:
+  from xmcap.pages.report import pictures
   from xmcap.ranked import class_curve, zero_shot
   from xmcap.reading import embedding_files
 
   written = [*_SCORES, "classes.csv", "class_curve.csv"]
   _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), written)
   sizes = class_curve.parse(arguments.class_curve) if arguments.class_curve else ()
+  pictures.check("embed", arguments.images)
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
@@ -174,6 +179,8 @@ def _zero_shot(arguments) -> None:
       **_shared(arguments),
     )
     _write(arguments, _beside(arguments, result), arguments.images)
+    if line := pictures.missing(arguments.images, result.statistics):
+      base.say(line)
 
 
 def _retrieval(arguments) -> None:

@@ -5,7 +5,7 @@ import functools
 import os
 import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -31,8 +31,20 @@ from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.training.checkpoints import read
 
-Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
-"""The path of an image, the bytes of its file, a Pillow image, or pixels, uint8 [height, width, 3]."""
+
+@dataclasses.dataclass(frozen=True)
+class EncodedPicture:
+  """What `ImageCaptioner.encode` makes of a picture; it may be passed instead of the picture, to the same captioner.
+
+  Attributes:
+    tokens: the output of the image tower, [N, W].
+  """
+
+  tokens: np.ndarray
+
+
+Picture = str | os.PathLike | bytes | Image.Image | np.ndarray | EncodedPicture
+"""The path of an image, the bytes of its file, a Pillow image, pixels, uint8 [height, width, 3], or encoded pixels."""
 
 _SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
 # Languages (times samples) per image are rounded up to these, so that few programs are compiled.
@@ -135,7 +147,7 @@ class ImageCaptioner:
     """Returns for each image {language: its `n` captions with scores}, best first.
 
     Args:
-      pictures: any mixture of paths, bytes of files, Pillow images and arrays.
+      pictures: any mixture of paths, bytes of files, Pillow images, arrays, and what `encode` returns.
       languages: codes for all images, or a sequence of codes for each image; None: English, or all languages of a
         model that was not trained on English.
       search: `greedy`, `beam` or `sample`, or an object from `xmcap.models.decoding` such as `Beam(beams=8)` or
@@ -167,8 +179,16 @@ class ImageCaptioner:
     for start in starts:
       of_batch = codes[start : start + self.batch_size]
       rows = max(pad_to, *map(len, of_batch)) * repeated
-      candidates += self._decoded(generate, next(loaded), of_batch, repeated, rows, rng, start, prompt_tags)
+      tokens = np.stack([picture.tokens for picture in self._encoded(next(loaded))])
+      candidates += self._decoded(generate, tokens, of_batch, repeated, rows, rng, start, prompt_tags)
     return candidates
+
+  def encode(self, pictures: Sequence[Picture]) -> list[EncodedPicture]:
+    """Encodes pictures, for several calls with them; arguments and errors as in `candidates`."""
+    pictures = _listed(pictures)
+    starts = range(0, len(pictures), self.batch_size)
+    loaded = prefetch((self._job(pictures, start) for start in starts), processes.available_cores(), depth=2)
+    return [encoded for batch in loaded for encoded in self._encoded(batch)]
 
   def load(self, image: Picture, key: str = "") -> np.ndarray:
     """The image as the model sees it, uint8 [image_size, image_size, 3]; it may be passed instead of the image."""
@@ -190,8 +210,24 @@ class ImageCaptioner:
     return images.load(data, os.fspath(image), self.image_size)
 
   def _job(self, pictures: Sequence[Picture], start: int) -> Job:
+    def load(row: int) -> np.ndarray | EncodedPicture:
+      picture = pictures[row]
+      return picture if isinstance(picture, EncodedPicture) else self.load(picture, f"number {row}")
+
     rows = range(start, min(start + self.batch_size, len(pictures)))
-    return Job([functools.partial(self.load, pictures[row], f"number {row}") for row in rows], np.stack)
+    return Job([functools.partial(load, row) for row in rows], list)
+
+  def _encoded(self, batch: Sequence[np.ndarray | EncodedPicture]) -> list[EncodedPicture]:
+    """A batch in which those that are pixels, uint8 [S, S, 3], are encoded, by one call."""
+    pixels = [picture for picture in batch if not isinstance(picture, EncodedPicture)]
+    tokens: Iterator[np.ndarray] = iter(())
+    if pixels:
+      size = _rounded(len(pixels), self._params.groups, self.batch_size)
+      with self._lock:
+        tokens = iter(predictor.see_batch(self._captioner, self._params, _padded(np.stack(pixels), size)))
+    return [
+      picture if isinstance(picture, EncodedPicture) else EncodedPicture(next(tokens)) for picture in batch
+    ]
 
   def _codes(self, languages: Any, count: int) -> list[tuple[str, ...]]:
     """The codes of each image; UsageError for a wrong one."""
@@ -261,11 +297,11 @@ class ImageCaptioner:
     return Generator(self._captioner, search, length, self._decoding.cache_dtype, self._marks)
 
   def _decoded(
-    self, generate: Generator, pixels: np.ndarray, languages: Sequence[Sequence[str]], repeated: int, rows: int,
+    self, generate: Generator, images: np.ndarray, languages: Sequence[Sequence[str]], repeated: int, rows: int,
     rng: Any, start: int, tags: PromptTags | None,
   ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
-    """The candidates of a batch: pixels [B, S, S, 3] and the codes of each image, padded to `rows` prompts each."""
-    size = _rounded(len(pixels), self._params.groups, self.batch_size)
+    """The candidates of a batch: encoded images [B, N, W] and the codes of each, padded to `rows` prompts each."""
+    size = _rounded(len(images), self._params.groups, self.batch_size)
     rows = next((least for least in _ROWS if least >= rows), rows)
     # The batch is padded with repeated prompts and images, whose captions are dropped.
     asked = [[language for language in of_image for _ in range(repeated)] for of_image in languages]
@@ -276,15 +312,14 @@ class ImageCaptioner:
     # Padded to the longest prompt of all languages, so that other languages need no new program.
     width = self._prompt_width if tags is None or self.tags is None else self.tags.prompt_length
     prompts = np.pad(prompts, ((0, 0), (0, max(0, width - prompts.shape[1]))))
-    prompts = prompts.reshape(len(pixels), rows, -1)
+    prompts = prompts.reshape(len(images), rows, -1)
     if tags is not None:
-      keys = [str(start + row) for row in range(len(pixels))]
+      keys = [str(start + row) for row in range(len(images))]
       prompts = tags.extend(prompts, keys, np.array(filled), self.vocabulary)
-    places = np.minimum(np.arange(size), len(pixels) - 1)
-    ids = (start + places).astype(np.int32)
+    ids = _padded(np.arange(start, start + len(images), dtype=np.int32), size)
     with self._lock:
       tokens, scores = predictor.decode_batch(
-        generate, self._params, pixels[places], prompts[places], rng, ids
+        generate, self._params, _padded(images, size), _padded(prompts, size), rng, ids
       )
     means = np.full(scores.shape, None)
     if isinstance(generate.search, Greedy):
@@ -346,6 +381,11 @@ def _listed(pictures: Any) -> list[Picture]:
   ):
     raise UsageError(f"pictures={type(pictures).__name__}: give a list of pictures, such as ['a.jpg']")
   return list(pictures)
+
+
+def _padded(rows: np.ndarray, size: int) -> np.ndarray:
+  """Repeats the last row up to `size` rows."""
+  return rows[np.minimum(np.arange(size), len(rows) - 1)]
 
 
 def _rounded(count: int, groups: int, most: int) -> int:

@@ -17,7 +17,7 @@ import jax
 import msgspec
 import numpy as np
 
-from xmcap import digests
+from xmcap import digests, wording
 from xmcap.data import records
 from xmcap.data.records import parse_columns
 from xmcap.errors import UsageError
@@ -188,6 +188,7 @@ def write(
   model = _read_model(epath.Path(model_dir))
   if adapters and "words" in model.parts:
     raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
+  check_adapters(adapters, sorted({*inputs.captions, *inputs.predictions, *inputs.labels}), say)
   step = image_features.chosen_step(model_dir, step)
   options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
   options |= image_features.which_weights(model_dir, step, weights)
@@ -284,6 +285,16 @@ def _texts(inputs: Inputs) -> dict[tuple[str, str], Sequence[str]]:
     **{(vectors.CAPTIONS, language): captions.texts for language, captions in inputs.captions.items()},
     **{(vectors.PREDICTIONS, language): captions for language, captions in inputs.predictions.items()},
   }
+
+
+def check_adapters(folder: str, languages: Sequence[str], say: Callable[[str], None]) -> None:
+  """Says which languages have no adapter in a folder ("": none is asked for); UsageError if none of them has one."""
+  without = [language for language in languages if folder and not pathlib.Path(folder, language).is_dir()]
+  lacking = f"{folder}: no adapter of {wording.first_few(without)}"
+  if without and len(without) == len(languages):
+    raise UsageError(f"{lacking}: give the folder that has a folder CODE for each language")
+  if without:
+    say(f"{lacking}, whose texts the tower embeds alone")
 
 
 def _fingerprint(model: model_json.Model, made: Embedder, adapters: str, languages: Sequence[str]) -> str:

@@ -47,7 +47,9 @@ def read_header(stream: IO[bytes], size: int, where: str) -> Header:
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
   # numpy parses it as a Python literal, which fails in many ways: nested too deeply, out of memory, unknown dtype.
   except Exception as error:
-    raise UsageError(f"{where} has no valid numpy header ({one_line(error)[:120]}): fetch it again") from None
+    raise UsageError(
+      f"{where} has no valid numpy header ({one_line(error)[:120]}): give a .npy, or fetch it again"
+    ) from None
   if dtype.hasobject:
     raise UsageError(
       f"{where} holds Python objects, a pickle, which can run code when it is read, so xmcap refuses it: save plain"

@@ -121,6 +121,8 @@ def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
         ) from None
       languages.check(assigned.language, where)
       assignments[assigned] = None
+    if not assignments:
+      raise UsageError(f"{path}: no assignment in it; give the file that xmcap human annotate wrote")
   return list(assignments)
 
 

@@ -42,7 +42,7 @@ def without_excluded(
   still in.
   """
   with Input(watch_list) as source:
-    times = collections.Counter(name for _, name in source.lines())
+    times = collections.Counter(fields.tidy(name) for _, name in source.lines())
   if unknown := times.keys() - {entry.annotator for entry in annotations}:
     raise UsageError(
       f"{watch_list}: '{shown(min(unknown))}' has no annotation in the files: write the name as there"

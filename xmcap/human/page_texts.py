@@ -9,6 +9,7 @@ import functools
 import json
 from typing import Any
 
+from xmcap import languages
 from xmcap.pages.report import elements
 
 ENGLISH = "en"
@@ -17,8 +18,9 @@ LANGUAGES = (ENGLISH, "ar", "bn", "es", "fr", "hi", "id", "pt", "ru", "zh")
 
 
 def language_for(language: str) -> str:
-  """Returns the language of a page for captions in a language: the same if the catalogue has it, else English."""
-  return language if language in LANGUAGES else ENGLISH
+  """Returns the language of a page for captions in a language: the same or that of `pt-BR`, `pt`; or English."""
+  base = languages.variety_of(language) or language
+  return base if base in LANGUAGES else ENGLISH
 
 
 @functools.cache

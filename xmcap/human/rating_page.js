@@ -117,7 +117,7 @@ function chooseLanguage(code) {
   language = code in data.languages ? code : "";
   screens = screensOf(data.items.filter((item) => !language || item.language === language));
   byId("progress").max = screens.length;
-  speak(data.texts[language] ?? data.texts.en);
+  speak(data.texts[data.languages[language]?.page] ?? data.texts.en);
   showProtocol();
   const tags = language ? [data.languages[language]] : Object.values(data.languages);
   byId("extent").replaceChildren(phrase("extent", { count: screens.length }), ...tags.flatMap((one) => [" ", languageTag(one)]));

@@ -141,7 +141,9 @@ def _page_data(
       for language in dict.fromkeys(map(page_texts.language_for, [page_texts.ENGLISH, *languages]))
     },
     "rater": rater,
-    "languages": {language: elements.language(language) for language in languages},
+    "languages": {
+      code: {**elements.language(code), "page": page_texts.language_for(code)} for code in languages
+    },
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.
     "keys": [] if sources else keys,

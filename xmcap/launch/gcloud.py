@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xmcap.errors import UsageError
 from xmcap.launch import quoting, scripts
-from xmcap.launch.options import check_fields, option
+from xmcap.launch.options import check_fields, option, passed_on
 
 # The software for JAX on each kind of TPU (cloud.google.com/tpu/docs/runtimes).
 _RUNTIME_VERSIONS = {
@@ -53,18 +53,8 @@ class TpuVm:
   gcloud_track: str = option(
     "gcloud's alpha or beta commands, which have more options", "", choices=("alpha", "beta")
   )
-  gcloud_create: Sequence[str] = option(
-    "an option for gcloud's create, such as --labels=team=x (repeatable)",
-    (),
-    rule="option",
-    metavar="--OPTION[=VALUE]",
-  )
-  gcloud_ssh: Sequence[str] = option(
-    "an option for gcloud's ssh and scp, such as --tunnel-through-iap (repeatable)",
-    (),
-    rule="option",
-    metavar="--OPTION[=VALUE]",
-  )
+  gcloud_create: Sequence[str] = passed_on("gcloud's create", "--labels=team=x")
+  gcloud_ssh: Sequence[str] = passed_on("gcloud's ssh and scp", "--tunnel-through-iap")
 
   def __post_init__(self):
     check_fields(self)

@@ -58,6 +58,13 @@ def option(
   return dataclasses.field(default=default, metadata=metadata)
 
 
+def passed_on(program: str, example: str) -> Any:
+  """Declares an option for another program's options, which are passed on as they are."""
+  return option(
+    f"an option for {program}, such as {example} (repeatable)", (), rule="option", metavar="--OPTION[=VALUE]"
+  )
+
+
 def check_fields(options: Any) -> None:
   """Checks every option of a dataclass that has a value; UsageError names the first wrong one."""
   for field in dataclasses.fields(options):

@@ -7,7 +7,7 @@ import string
 from collections.abc import Sequence
 
 from xmcap.launch import quoting, runner, scripts
-from xmcap.launch.options import check_fields, check_text, option
+from xmcap.launch.options import check_fields, check_text, option, passed_on
 
 # No line of a rendered script can equal this: lines with a user's text are indented.
 _END = "XMCAP_SBATCH"
@@ -32,9 +32,7 @@ class BatchJob:
   partition: str = option("partition", "")
   grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
-  sbatch: Sequence[str] = option(
-    "an option for sbatch, such as --mem=200G (repeatable)", (), rule="option", metavar="--OPTION[=VALUE]"
-  )
+  sbatch: Sequence[str] = passed_on("sbatch", "--mem=200G")
 
   def __post_init__(self):
     check_fields(self)

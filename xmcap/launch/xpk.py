@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xmcap.errors import UsageError
 from xmcap.launch import gcloud, quoting, runner
-from xmcap.launch.options import check_fields, option
+from xmcap.launch.options import check_fields, option, passed_on
 
 _ANSWER_SECONDS = 600
 
@@ -26,12 +26,7 @@ class Workload:
   docker_image: str = option("an image with xmcap installed", "", metavar="IMAGE")
   grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
-  xpk_create: Sequence[str] = option(
-    "an option for xpk workload create, such as --priority=high (repeatable)",
-    (),
-    rule="option",
-    metavar="--OPTION[=VALUE]",
-  )
+  xpk_create: Sequence[str] = passed_on("xpk workload create", "--priority=high")
 
   def __post_init__(self):
     check_fields(self)

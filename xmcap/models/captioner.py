@@ -62,14 +62,22 @@ class Captioner(nn.Module):
     self.encoder, self.decoder = language_model(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Images [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
+    """Images [B, H, W, 3] with values 0..255, or what `see` returns for them -> image tokens [B, N, E].
 
-    Stored vectors of a tower that sees images, [B, D], take its place: they are one token each. Other towers read
-    stored vectors themselves.
+    They are to be placed before a prompt.
     """
-    is_done = image.ndim == 2 and not reads_stored(self.vit)
-    tokens = image[:, None] if is_done else self.image_tower(image, deterministic)
-    return self.projection(tokens)
+    return self.projection(self.see(image, deterministic))
+
+  def see(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
+    """The output of the image tower, [B, N, W], which may take the images' place.
+
+    So may stored vectors of a tower that sees images, [B, W]: they are one token each. Other towers read stored vectors
+    themselves.
+    """
+    if image.ndim == 3:
+      return image
+    is_seen = image.ndim == 2 and not reads_stored(self.vit)
+    return image[:, None] if is_seen else self.image_tower(image, deterministic)
 
   def encode(
     self, image_features: jax.Array, prompt_tokens: jax.Array, deterministic: bool = True,

@@ -35,7 +35,7 @@ def with_baseline(system: S, baseline: str | os.PathLike, keys: Iterable[str] = 
     UsageError: these are not the paper's labels or none of its sets of images, or there is no such model or folder.
   """
   name, table = str(baseline), system.table
-  if name != PAPER and os.path.isdir(name):
+  if name != PAPER and os.path.exists(name):
     return baselines.with_beside(system, baselines.read_baseline(name, table.primary))
   cells, number = _cells(table, keys)
   if name != PAPER and name not in cells:

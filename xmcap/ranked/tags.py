@@ -160,5 +160,5 @@ def _check(
       if unknown:
         raise UsageError(
           f"'{language}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove "
-          "it"
+          f"it{wording.did_you_mean(unknown[0], vocabulary or ())}"
         )

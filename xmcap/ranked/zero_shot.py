@@ -221,6 +221,8 @@ def read_labels(
   """
   hint = 'write {"DE": [[index, ...], [label, ...]]}'
   lists = jsonl.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
+  if not lists:
+    raise UsageError(f"{path}: has no labels; {hint}")
   codes = {name: languages_lib.of_wikipedia(name) for name in lists}
   paper = babel_imagenet_languages.classes()
   kept = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)

@@ -37,7 +37,12 @@ _FOREIGN = {
   "NumPy's arrays, not text: write the captions as JSONL": rb"\x93NUMPY",
   "an HDF5 file, not text: write the captions as JSONL": rb"\x89HDF\r\n",
   "a Parquet file, which can be read as captions only, and not from a pipe": rb"PAR1",
-  "a picture, not text: name the file of captions": rb"\x89PNG|\xff\xd8\xff",
+  "a picture, not text: name the file of captions": (
+    rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF.{4}WEBP|II\*\x00|MM\x00\*|BM.{4}\x00{4}"
+  ),
+  "a PDF document, not text: write the captions as JSONL": rb"%PDF-",
+  "a vocabulary of SentencePiece, not text": rb"\n.\n\x05<unk>|\n.\n\x05<pad>",
+  "UTF-16 without a byte order mark: convert the file to UTF-8": rb"(?:[ -~]\x00|\x00[ -~]){4}",
   "markup, such as WMT's SGML, not text: write a caption per line, and name it .txt": (
     rb"\s*<(?:\?xml|!DOCTYPE|html|refset|srcset|tstset|DOC)\b"
   ),
@@ -101,7 +106,7 @@ class Input:
         self._first = self._file.read(_BLOCK)
       self.head = self._first.removeprefix(codecs.BOM_UTF8)
       for message, magic in _FOREIGN.items():
-        if re.match(magic, self.head):
+        if re.match(magic, self.head, re.DOTALL):
           raise UsageError(f"{self.name}: {message}")
       self._opened = stack.pop_all()
 

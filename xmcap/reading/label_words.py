@@ -6,6 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xmcap import wording
 
+# Turkish dots, Arabic's lengthening stroke, the presentation of emoji, and how dashes and apostrophes are drawn.
+_FORMS = str.maketrans({
+  **dict.fromkeys("\u0307\u0640\ufe0e\ufe0f"), "ı": "i",
+  **dict.fromkeys("\u2010\u2012\u2013\u2212", "-"), **dict.fromkeys("\u2018\u2019\u02bc", "'"),
+})  # fmt: skip
+
 
 @functools.lru_cache(maxsize=1 << 16)
 def word(text: str) -> str:
@@ -22,7 +28,7 @@ def words(texts: Iterable[str]) -> list[str]:
 
 
 def alike(words: Collection[str], others: Collection[str]) -> list[str]:
-  """Returns the sorted words that are none of the others, but equal one of them without case and invisible characters.
+  """Returns the sorted words that are none of the others, but have the `letters` of one of them.
 
   Both are as `word` returns them.
   """
@@ -38,10 +44,11 @@ def note(noun: str, others: str, by_language: Mapping[str, Sequence[str]]) -> li
   if not named:
     return []
   return [
-    f"{noun} that differ from {others} in case or invisible characters alone count as others: {'; '.join(named)}"
+    f"{noun} that differ from {others} in case, form or invisible characters alone count as others: {'; '.join(named)}"
   ]
 
 
 def letters(text: str) -> str:
-  """Returns a word without case and invisible characters."""
-  return "".join(character for character in word(text).casefold() if unicodedata.category(character) != "Cf")
+  """Returns a word without case, invisible characters, and forms that a reader hardly tells apart."""
+  seen = (character for character in word(text).casefold() if unicodedata.category(character) != "Cf")
+  return "".join(seen).translate(_FORMS)

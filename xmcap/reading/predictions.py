@@ -121,7 +121,7 @@ def _read(
     items = matching.in_order(table, _items(table, namer, language, names), language, says, references, namer)
     for number, key, code, caption in namer.named(table, items, language, says, keys):
       num_read += 1
-      num_keys += caption == key
+      num_keys += caption.startswith(key) and _is_key(key, caption)
       num_filled += caption != ""
       if caption[:width] in heads:
         caption = failed_requests.judged(caption)
@@ -162,8 +162,19 @@ def _read(
     )
   if num_read > 1 and num_keys * 2 > num_read:
     raise UsageError(
-      f"{table.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
+      f"{table.name}: {num_keys:,} of {num_read:,} captions begin with the key of their image; give the "
+      "captions alone, or a table with the columns image/key and caption"
     )
+
+
+def _is_key(key: str, caption: str) -> bool:
+  """Whether a caption that begins with the key of its image is that, or that before a caption.
+
+  A key without a digit may be a word: captions of `dog` begin with "dog" by right.
+  """
+  if caption == key:
+    return True
+  return caption[len(key)].isspace() and any(map(str.isdigit, key))
 
 
 def _note_again(namer: ids.Namer, count: int) -> None:

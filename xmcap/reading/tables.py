@@ -1,13 +1,15 @@
 """Delimited text: CSV, TSV, and Flickr30k's `|`. No row is lost in the cell of another."""
 
+import contextlib
 import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from xmcap import spreadsheet
 from xmcap.errors import UsageError
+from xmcap.reading import layouts
 from xmcap.reading.inputs import MAX_LINE, Input
 from xmcap.terminal import shown
 
@@ -18,49 +20,63 @@ csv.field_size_limit(
 _EXCEL = re.compile(r'"?sep=(.)"?')  # its first line, which names the delimiter
 _APOSTROPHES = "apostrophes before what begins as a formula are no text, as in other tables for spreadsheets"
 _WITHOUT_BAR = re.compile(r"(\d) +(\S.*)")
+_UNDECODED = re.compile("[\udc80-\udcff]")  # how `table_lines` reads bytes that are not UTF-8
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
 
 
 def cells(
-  source: Input, delimiter: str = ",", notes: list[str] | None = None
+  source: Input,
+  delimiter: str = ",",
+  notes: list[str] | None = None,
+  on_fault: Callable[[str, int, str], object] | None = None,
 ) -> Iterator[tuple[int, list[str]]]:
   """Yields (line number, cells) for each row of a table, header first; skips empty lines.
 
   Quotation marks are characters between bars; between tabs unless all are as in CSV.
 
   Args:
-    source: the file.
+    source: the file; a table of which faults are counted may have any size, but is no pipe.
     delimiter: a comma or a tab.
     notes: takes what was recognised and is not evident.
+    on_fault: takes kind, line number and message of a row that is left out; None: such a row raises.
 
   Raises:
-    UsageError: as `Input.text`, broken CSV, a cell that has other rows in it, or a row that does not match the header.
+    UsageError: as `Input`, broken CSV, a cell that has other rows in it, or a row that does not match the header.
   """
-  text = source.text()
   notes = [] if notes is None else notes
-  delimiter, is_named = separator(text.lstrip("\r\n").split("\n", 1)[0], delimiter)
+  first = re.split(rb"[\r\n]", source.head.lstrip(b"\r\n"), maxsplit=1)[0].decode("utf-8", "replace")
+  text = None if on_fault else source.text()
+  if "\0" in first:
+    raise UsageError(f"{source.name}: not UTF-8: save the table as `CSV UTF-8`")
+  delimiter, is_named = separator(first, delimiter)
   literal = delimiter == "|"
-  if delimiter == "\t" and '"' in text and not is_quoted(io.StringIO(text, newline=""), source.name):
+  if delimiter == "\t" and not _is_quoted(source, text):
     literal = True
     notes.append("quotation marks are part of the captions, as not all of them are those of CSV")
+  report = on_fault or (
+    lambda kind, number, fault: layouts.refuse(kind, f"{source.name}, line {number}", fault)
+  )
   columns: list[str] = []
-  lines = io.StringIO(text, newline="")
-  for number, row in itertools.islice(rows(lines, delimiter, literal, source.name), is_named, None):
+  all_rows = rows(_lines(source, text), delimiter, literal, source.name)
+  for number, row in itertools.islice(all_rows, is_named, None):
     columns = columns or row
     if (whole := with_bar(row, len(columns), delimiter)) is not row:
       row = whole
       notes.append(
         f"line {number} lacks its second '|', as in Kaggle's Flickr30k; read as number and caption"
       )
-    if len(row) != len(columns):
-      raise UsageError(
-        f"{source.name}, line {number}: {len(row)} cells under {len(columns)} headings; mend or remove it"
-      )
     texts = spreadsheet.texts(row) if source.has_mark else row
     if texts != row and _APOSTROPHES not in notes:
       notes.append(_APOSTROPHES)
-    yield number, texts
+    if on_fault and not any(map(str.strip, row)):
+      continue
+    if len(row) != len(columns):
+      report("missing_field", number, f"{len(row)} cells under {len(columns)} headings; mend or remove it")
+    elif on_fault and any(map(_UNDECODED.search, row)):
+      report("bad_utf8", number, "save the table as UTF-8")
+    else:
+      yield number, texts
 
 
 def separator(first: str, delimiter: str) -> tuple[str, bool]:
@@ -116,16 +132,21 @@ def rows(lines: Iterable[str], delimiter: str, literal: bool, name: str) -> Iter
     ) from error
 
 
-def is_quoted(lines: Iterable[str], name: str) -> bool:
+def _lines(source: Input, text: str | None) -> Iterator[str]:
+  return source.table_lines() if text is None else io.StringIO(text, newline="")
+
+
+def _is_quoted(source: Input, text: str | None) -> bool:
   """Whether the quotation marks between tabs can be those of CSV, so that they enclose cells."""
   widths: set[int] = set()
-  try:
-    for _, row in rows(lines, "\t", False, name):
-      widths.add(len(row))
-      if len(widths) > 1:
-        return False
-  except UsageError:
-    return False
+  with Input(source.path) if text is None else contextlib.nullcontext(source) as again:
+    try:
+      for _, row in rows(_lines(again, text), "\t", False, source.name):
+        widths.add(len(row))
+        if len(widths) > 1:
+          return False
+    except UsageError:
+      return False
   return True
 
 

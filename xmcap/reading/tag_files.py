@@ -104,8 +104,10 @@ def _of_json(source: Input, default: str | None) -> Iterator[tuple[str, str, str
       raise UsageError(f"{where}: 'image/key' is missing or no text; {_HINT}")
     if not isinstance(language, str):
       raise UsageError(f"{where}: 'language' is missing; name it there, or all lines' by --language=CODE")
-    languages_lib.check(language, where)
-    yield where, language, key, _of_value(tags, where)
+    code = languages_lib.canonical(language)
+    if code is None:
+      raise UsageError(f"{where}: {languages_lib.unknown(language)}")
+    yield where, code, key, _of_value(tags, where)
 
 
 def _of_text(

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from xmcap import papers
+from xmcap import papers, wording
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols
@@ -121,8 +121,8 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
   metric = metric or table.primary
   if metric not in table.metrics:
     raise UsageError(
-      f"--baseline={baseline}: was not scored in {metric}; score it again with --metrics="
-      f"{','.join([*table.metrics, metric])}"
+      f"--baseline={baseline}: was scored in {wording.first_few(table.metrics)}, not in {metric}: score it again so, "
+      "or give scores of the same command"
     )
   name = table.title or pathlib.Path(baseline).resolve().name
   return {heading(name, metric): BaselineColumn(table, metric)}

@@ -72,6 +72,8 @@ class _TableFile(msgspec.Struct):
 def read_table(path: str | os.PathLike) -> score_table.Table:
   """Reads `table.json` without published scores and notes about them; UsageError if it is malformed."""
   outputs.settle(os.path.dirname(path))
+  if os.path.exists(folder := os.path.dirname(path) or ".") and not os.path.exists(path):
+    raise UsageError(f"{folder}: no folder of xmcap score: it has no table.json")
   content = jsonl.read_document(path, _TableFile, "not a table of xmcap score", "score again")
   for language, row in content.languages.items():
     languages_lib.check(language, str(path))

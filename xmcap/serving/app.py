@@ -322,8 +322,9 @@ def make(
 
 def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
-  line = f"{error.detail}: /docs lists the endpoints"
-  return JSONResponse(_body(Refused(error.status_code, line), request), error.status_code, error.headers)
+  words = ", but ".join(filter(None, (error.detail, (error.headers or {}).get("Allow"))))
+  refused = Refused(error.status_code, f"{words}: /docs lists the endpoints")
+  return JSONResponse(_body(refused, request), error.status_code, error.headers)
 
 
 def _server_error(request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 A call captions a limited number of pictures, each in a limited number of languages, with one search. Requests for the
 same search share calls, whatever their languages. A request with a seed has calls of its own, because samples depend
 on a picture's position in the call. A picture with many languages takes part in several calls, so that its first
-captions arrive early and other requests need not wait for the rest.
+captions arrive early and other requests need not wait for the rest; it is encoded by the first.
 
 The model is compiled for each search and shape of a call, one picture first (`Batching.shapes`).
 """
@@ -11,7 +11,6 @@ The model is compiled for each search and shape of a call, one picture first (`B
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -35,10 +34,14 @@ class ServedCaptioner(Protocol):
     """Its `decode` makes a text of tokens."""
     ...
 
+  def encode(self, pictures: Sequence[Any]) -> Sequence[Any]:
+    """Encodes pictures, uint8 [size, size, 3], as `best` takes them."""
+    ...
+
   def best(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int, pad_to: int
   ) -> Sequence[Mapping[str, "Candidate"]]:
-    """Captions pictures, uint8 [size, size, 3], each in its languages, as {language: caption}.
+    """Captions encoded pictures, each in its languages, as {language: caption}.
 
     A call whose pictures have fewer languages than `pad_to` runs the program for so many.
     """
@@ -61,15 +64,22 @@ class Batching:
 
   def shapes(self) -> list[tuple[int, int]]:
     """The possible shapes (pictures, languages) of calls; few, because the model is compiled for each."""
-    return [(images, languages) for images in self._sizes() for languages in sorted({1, self.languages})]
+    return [(images, languages) for images in self._sizes() for languages in self._widths()]
 
   def _sizes(self) -> list[int]:
     return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
 
-  def shape(self, languages: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """The smallest of the `shapes` for pictures with these languages each."""
-    size = next(size for size in self._sizes() if size >= len(languages))
-    return size, 1 if max(map(len, languages)) == 1 else self.languages
+  def _widths(self) -> list[int]:
+    return sorted({1, min(2, self.languages), self.languages})
+
+  def width(self, languages: int) -> int:
+    """The number of languages per picture of a call in which no picture has more than these."""
+    return next(width for width in self._widths() if width >= languages)
+
+  def filled(self, rows: Sequence[Any]) -> list[Any]:
+    """The rows of a call for so many pictures, of which the last is repeated up to one of the sizes."""
+    size = next(size for size in self._sizes() if size >= len(rows))
+    return [*rows, *[rows[-1]] * (size - len(rows))]
 
 
 @dataclasses.dataclass(eq=False)
@@ -81,6 +91,7 @@ class _Job:
   arrived: float
   decoded: Callable[[], None]
   results: asyncio.Queue = dataclasses.field(default_factory=asyncio.Queue)
+  encoded: Any = None  # the picture, from its first call on
 
 
 class Batcher:
@@ -180,15 +191,8 @@ class Batcher:
         self._jobs.append(job)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    size, pad_to = self._batching.shape(languages)
-    lacking = size - len(batch)
-    images = [job.picture for job in batch] + [batch[-1].picture] * lacking
-    codes = languages + languages[-1:] * lacking
-    search, seed = batch[0].search, batch[0].seed
-    seed = random.getrandbits(31) if seed is None else seed
-    call = functools.partial(self.captioner.best, images, codes, search=search, seed=seed, pad_to=pad_to)
     try:
-      captioned = await loop.run_in_executor(self._device, call)
+      captioned = await loop.run_in_executor(self._device, self._captioned, batch, languages)
     except Exception as error:  # a failed call must not end the server
       logging.error("a call of %d pictures failed: %s", len(batch), one_line(error), exc_info=error)
       for job in batch:
@@ -196,8 +200,26 @@ class Batcher:
         job.results.put_nowait(Refused(500, f"captioning failed ({one_line(error)}); see the server's log"))
       return
     self._observe(len(batch), sum(map(len, languages)), loop.time() - began)
-    # A padded call has more rows than jobs, and more captions than requested.
+    # A filled call has more rows than jobs, and more captions than requested.
     for job, codes, captions in zip(batch, languages, captioned, strict=False):
       job.results.put_nowait([(language, captions[language]) for language in codes])
       if not job.languages:
         job.decoded()
+
+  def _captioned(
+    self, batch: Sequence[_Job], languages: Sequence[Sequence[str]]
+  ) -> Sequence[Mapping[str, "Candidate"]]:
+    """The captions of a call, in the thread of the device. A picture is encoded by its first call alone."""
+    filled = self._batching.filled
+    if unseen := [job for job in batch if job.encoded is None]:
+      encoded = self.captioner.encode(filled([job.picture for job in unseen]))
+      for job, picture in zip(unseen, encoded, strict=False):
+        job.encoded = picture
+    search, seed = batch[0].search, batch[0].seed
+    return self.captioner.best(
+      filled([job.encoded for job in batch]),
+      filled(languages),
+      search=search,
+      seed=random.getrandbits(31) if seed is None else seed,
+      pad_to=self._batching.width(max(map(len, languages))),
+    )

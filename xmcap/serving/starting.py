@@ -1,9 +1,8 @@
 """The start of a server: it loads the model and compiles its programs while the page is open."""
 
 import asyncio
-import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -78,11 +77,8 @@ class Startup:
     size = self._model.image_size
     for name, images, languages in self._programs:
       rows = [np.zeros((size, size, 3), np.uint8)] * images
-      call = functools.partial(
-        self._batcher.captioner.best, rows, [self._model.offered[:1]] * images,
-        search=self._model.searches[name], seed=0, pad_to=languages,
-      )  # fmt: skip
-      await asyncio.get_running_loop().run_in_executor(self._device, call)
+      search = self._model.searches[name]
+      await asyncio.get_running_loop().run_in_executor(self._device, self._call, rows, search, languages)
       self._done += 1
       left = self._programs[self._done :]
       complete = [images for images in self._sizes if not left or images < left[0][1]]
@@ -90,6 +86,11 @@ class Startup:
       # Later programs are larger, so that no rate tells how long they take.
       took = duration(time.monotonic() - self._began)
       self._say(f"programs compiled: {self._done} of {len(self._programs)} in {took}")
+
+  def _call(self, pictures: Sequence[np.ndarray], search: Any, languages: int) -> None:
+    captioner = self._batcher.captioner
+    codes = [self._model.offered[:1]] * len(pictures)
+    captioner.best(captioner.encode(pictures), codes, search=search, seed=0, pad_to=languages)
 
 
 def _either(numbers: list[int]) -> str:

@@ -4,7 +4,7 @@ import gin
 import pytest
 
 from tests.corpora import coco_cn_release as releases
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.data import records, vocabulary
 from xmcap.data.registry import registration
 from xmcap.data.stream import CaptionStream
@@ -17,7 +17,7 @@ def corpus(tmp_path_factory):
   images = releases.write_images(folder / "images")
   english = releases.write_english(folder / "captions.json")
   paths = [f"--release={release}", f"--images={images}", f"--english={english}", f"--out={folder / 'out'}"]
-  assert cli.main(["data", "build", "coco_cn", *paths, "--processes=1"]) == 0
+  xmcap("data", "build", "coco_cn", *paths, "--processes=1").succeeded()
   text = [one.text for record in records.RecordSource(folder / "out") for one in record.captions]
   (folder / "text.txt").write_text("\n".join(text * 4), encoding="utf-8")
   vocabulary.train_vocabulary(str(folder / "text.txt"), str(folder / "out" / "vocabulary.model"), size=400)
@@ -30,8 +30,7 @@ def located(corpus):
 
   with gin.unlock_config():
     gin.bind_parameter("coco_cn.data_dir", str(corpus))
-  yield corpus
-  gin.clear_config()
+  return corpus
 
 
 def test_coco_cn_stream_draws_both_languages(located):
@@ -55,7 +54,7 @@ def test_coco_cn_seqio_task_per_language(located):
 def test_coco_cn_contact_sheet_shows_sources_and_tags(corpus, tmp_path):
   out = tmp_path / "sheet.html"
   options = ["--split=test", "--count=5", "--languages=zh", "--captions_per_image=6", "--image_size=16"]
-  assert cli.main(["data", "show", str(corpus), f"--out={out}", *options]) == 0
+  xmcap("data", "show", corpus, f"--out={out}", *options).succeeded()
   text = out.read_text(encoding="utf-8")
   assert 'Tags, Chinese: <span lang="zh">狗, 草地' in text
   assert "<span>human</span>" in text

@@ -91,6 +91,9 @@ def test_image_selection_command_writes_locales(tmp_path):
     ("sr", "country", "Europe"), ("sr", "country", "Europe"),
     ("pt", "country", "South America"), ("pt", "country", "South America"),
   ]  # fmt: skip
+  _write(tmp_path / "places.csv", [], "language,country")
+  xmcap(*command).refused("has no place")
+  _write(tmp_path / "places.csv", ["sr,RS", "pt,BR"], "language,country")
   xmcap(*command, "--count=3").refused("5 pictures for 2 languages of 3 each: 6 are needed")
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.corpora import coco_cn_release as releases
+from tests.make import files
 from tests.make.command import xmcap
 from xmcap.corpora.building import tag_labels
 from xmcap.corpora.building.annotations import Annotated, Sentence
@@ -102,7 +103,7 @@ def test_data_tags_command_writes_labels_and_references(texts, tmp_path):
   assert (tmp_path / "labels" / "labels.txt").read_text().split() == ["奔跑", "狗", "草地"]
   assert "3 labels; training pictures a label: 30 to 30, mean 30.0" in said
   assert ["val", "4", "3.00", "0"] in [line.split() for line in said.splitlines()]
-  lines = [json.loads(line) for line in (tmp_path / "labels" / "test.jsonl").read_text().splitlines()]
+  lines = files.rows(tmp_path / "labels" / "test.jsonl")
   assert lines[0] == {
     "image/key": releases.SPLITS["test"][0],
     "language": "zh",
@@ -155,6 +156,21 @@ def test_data_stats_of_coco_cn(texts):
 )
 def test_data_tags_usage_errors_are_one_line(texts, tmp_path, options, message):
   xmcap("data", "tags", texts, f"--out={tmp_path}/labels", *options).refused(message)
+
+
+@pytest.mark.parametrize(
+  ("row", "message"),
+  [
+    (
+      {"image/key": "elsewhere", "language": "zh", "tags": ["狗"]},
+      "none of its pictures (elsewhere) is in the corpus",
+    ),
+    ({"image/key": "elsewhere", "language": "en", "tags": ["dog"]}, "no tags in zh"),
+  ],
+)
+def test_data_tags_refuses_tags_of_other_pictures_or_languages(texts, tmp_path, row, message):
+  path = files.jsonl(tmp_path / "tags.jsonl", row)
+  xmcap("data", "tags", texts, f"--out={tmp_path}/labels", f"--tags={path}").refused(message)
 
 
 @pytest.mark.parametrize(

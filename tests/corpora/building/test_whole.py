@@ -6,12 +6,11 @@ pretrained, fine-tuned for an epoch, and evaluated in 36 languages.
 
 import json
 
-import gin
 import pytest
 
 from tests.corpora import release_folders as releases
 from tests.make import small_corpus
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.data import records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED
 
@@ -36,19 +35,13 @@ SIZES = (
 )
 
 
-def run(capsys, *arguments) -> str:
-  """Runs a command and returns what it printed."""
-  gin.clear_config()
-  code = cli.main([str(argument) for argument in arguments])
-  said = capsys.readouterr()
-  assert code == 0, said.err[-2000:]
-  gin.clear_config()
-  return said.out
-
-
-def build(capsys, corpus: str, release: releases.Release, out) -> str:
+def build(corpus: str, release: releases.Release, out) -> str:
   """Builds a corpus by its command, and checks the records and the summary."""
-  said = run(capsys, "data", "build", corpus, f"--release={release.folder}", f"--out={out}", "--processes=1")
+  said = (
+    xmcap("data", "build", corpus, f"--release={release.folder}", f"--out={out}", "--processes=1")
+    .succeeded()
+    .out
+  )
   assert release.differences(out) == []
   for kind, count in release.problems.items():
     assert any(line.split()[:2] == [f"{count:,}", f"{kind}:"] for line in said.splitlines()), (kind, said)
@@ -66,14 +59,14 @@ def write_vocabulary(path, corpora) -> None:
   vocabulary.train_vocabulary(str(text), str(path), size=800)
 
 
-def test_build_train_and_evaluate_in_36_languages(tmp_path, capsys):
+def test_build_train_and_evaluate_in_36_languages(tmp_path):
   cc3m = releases.write_cc3m35l(tmp_path / "cc3m", faults=(*FAULTS, "dead_url"), order="shuffled")
   coco = releases.write_coco35l(tmp_path / "coco", captions=2, layout="zip", order="language", faults=FAULTS)
   xm3600 = releases.write_xm3600(tmp_path / "xm3600", images=10, faults=("html", "cmyk", "exif", "bom"))
   data = {name: tmp_path / "data" / name for name in ("cc3m", "coco", "xm3600")}
-  build(capsys, "cc3m35l", cc3m, data["cc3m"])
-  build(capsys, "coco35l", coco, data["coco"])
-  build(capsys, "xm3600", xm3600, data["xm3600"])
+  build("cc3m35l", cc3m, data["cc3m"])
+  build("coco35l", coco, data["coco"])
+  build("xm3600", xm3600, data["xm3600"])
   model = tmp_path / "vocabulary.model"
   write_vocabulary(model, data.values())
 
@@ -82,27 +75,22 @@ def test_build_train_and_evaluate_in_36_languages(tmp_path, capsys):
     f"--gin.DATA_DIR={data['cc3m']}",
     f"--gin.MODEL_DIR={tmp_path / 'pretrained'}",
   ]
-  said = run(
-    capsys, "train", "--gin_file=models/tiny.gin", "--gin_file=runs/pretrain_cc3m35l.gin", *paths, *SIZES,
-    "--gin.TOTAL_STEPS=2",
-  )  # fmt: skip
-  assert "finished at step 2" in said
+  pretrain = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/pretrain_cc3m35l.gin", *paths, *SIZES]
+  xmcap(*pretrain, "--gin.TOTAL_STEPS=2").succeeded("finished at step 2")
 
   paths = [f"--gin.VOCABULARY={model}", f"--gin.DATA_DIR={data['coco']}", f"--gin.MODEL_DIR={tmp_path / 'model'}",
            f"--gin.PRETRAINED={tmp_path / 'pretrained'}"]  # fmt: skip
-  said = run(
-    capsys, "train", "--gin_file=models/tiny.gin", "--gin_file=runs/finetune_coco35l.gin", *paths, *SIZES
-  )
+  finetune = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/finetune_coco35l.gin", *paths, *SIZES]
+  said = xmcap(*finetune).succeeded("validation/loss").out
   captions = sum(len(expected.captions) for expected in coco.expected["train"].values())
   assert f"finished at step {round(captions / 64)}" in said, "one epoch is as many captions as there are"
-  assert "validation/loss" in said
 
   out = tmp_path / "scores"
-  run(
-    capsys, "eval", f"--model_dir={tmp_path / 'model'}", "--gin_file=runs/eval_xm3600.gin",
+  xmcap(
+    "eval", f"--model_dir={tmp_path / 'model'}", "--gin_file=runs/eval_xm3600.gin",
     f"--gin.XM3600={data['xm3600']}", f"--gin.COCO_35L={data['coco']}", f"--gin.XM3600_OUT={out / 'xm3600'}",
     f"--gin.COCO_35L_DEV_OUT={out / 'coco_35l_dev'}", "--gin.Predictor.max_length=8",
-  )  # fmt: skip
+  ).succeeded()  # fmt: skip
   for name, expected, languages in (
     ("xm3600", xm3600.expected["test"], tuple(LANGUAGES)),
     ("coco_35l_dev", coco.expected["validation"], TRAINED),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.corpora import release_pictures
 from tests.corpora.building.test_duplicates import photo
+from tests.make import files
 from tests.make.images import encode
 from tests.make.tiny_corpus import colour
 from xmcap.corpora.checking import check as check_lib
@@ -35,7 +36,7 @@ def good(index, *captions):
 
 
 def finds(out):
-  return [json.loads(line) for line in (out / "check.jsonl").read_text(encoding="utf-8").splitlines()]
+  return files.rows(out / "check.jsonl")
 
 
 def test_check_of_a_valid_corpus_has_no_findings(tmp_path):

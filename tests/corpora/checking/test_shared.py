@@ -1,12 +1,10 @@
 """Images shared by two corpora (by id and by pixels), and builds that exclude them."""
 
-import json
-
 import pytest
 
 from tests.corpora import release_folders as releases
 from tests.corpora.building.test_duplicates import photo
-from tests.make import tiny_corpus
+from tests.make import files, tiny_corpus
 from tests.make.command import xmcap
 from tests.make.images import encode
 from xmcap.corpora.checking import shared
@@ -58,7 +56,7 @@ def test_shared_images_are_found_by_id_and_by_pixels(corpora, tmp_path):
     shared.SharedCounts("test", name, "train", by_id=2, by_pixels=2, pictures=3),
     shared.SharedCounts("train", name, "train", by_id=1, by_pixels=0, pictures=1),
   ]
-  rows = [json.loads(line) for line in (tmp_path / "out" / "shared.jsonl").read_text().splitlines()]
+  rows = files.rows(tmp_path / "out" / "shared.jsonl")
   assert [(row["key"], row["other_key"], row["by"]) for row in rows] == [
     ("COCO_val2014_000000000007", "000000000007", ["id", "pixels"]),
     ("a", "renamed", ["pixels"]),
@@ -91,7 +89,7 @@ def test_pictures_that_look_alike_are_counted_apart(tmp_path):
   other = corpus(tmp_path / "other", c=large, d=large, b=encode(photo(2)), e=encode(photo(3)))
   counts = shared.find(one, [other], tmp_path / "out", processes=1)
   assert counts == [shared.SharedCounts("train", str(other), "train", 1, 1, 1, alike=1)]
-  rows = [json.loads(line) for line in (tmp_path / "out/shared.jsonl").read_text().splitlines()]
+  rows = files.rows(tmp_path / "out/shared.jsonl")
   assert [(row["key"], row["other_key"], row["by"]) for row in rows] == [
     ("b", "b", ["id", "pixels"]), ("a", "c", ["look"]),
   ]  # fmt: skip

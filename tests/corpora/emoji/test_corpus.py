@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.make import drawn_emoji
+from tests.make import drawn_emoji, files
 from tests.make.command import xmcap
 from xmcap import languages
 from xmcap.corpora.emoji import choice as emoji_choice
@@ -37,7 +37,7 @@ def contents(folder):
 
 
 def release(folder, split):
-  return [json.loads(line) for line in (folder / split / "captions.jsonl").read_text("utf-8").splitlines()]
+  return files.rows(folder / split / "captions.jsonl")
 
 
 @pytest.fixture(scope="module")

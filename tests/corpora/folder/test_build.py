@@ -12,6 +12,7 @@ import pytest
 
 from tests import lazily
 from tests.corpora.building.builds import differing
+from tests.make import files
 from tests.make.command import xmcap
 from tests.make.files import tarred
 from tests.make.images import plain
@@ -460,7 +461,7 @@ def test_data_build_folder_command_with_vocabulary(tmp_path, photos):
   ]
   xmcap(*arguments).succeeded("pt-BR (Portuguese (Brazil)) is not one of the 36")
   assert {"vocabulary.model", "languages.txt", "lengths"} < {path.name for path in out.iterdir()}
-  lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
+  lines = files.rows(out / "test/captions.jsonl")
   assert {line["image/key"] for line in lines} == {record.key for record in records.RecordSource(out, "test")}
 
 
@@ -478,7 +479,7 @@ def test_references_are_without_machine_translations(tmp_path, photos):
   )
   thai = sum("th" in texts for texts in CAPTIONS.values())
   ran.succeeded(f"note: test/captions.jsonl is without {thai} machine translations")
-  lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
+  lines = files.rows(out / "test/captions.jsonl")
   assert (
     len(lines) == len(CAPTIONS)
     and not any("th" in line for line in lines)

@@ -175,7 +175,7 @@ def test_check_names_copies_in_several_splits(copies, tmp_path):
   build(tmp_path / "out", *copies, "--duplicates=keep").succeeded()
   said = xmcap("data", "check", tmp_path / "out", "--processes=1").succeeded().out
   assert "warning in_other_split" in said and "first: c: the same pixels as a of train" in said
-  finds = [json.loads(line) for line in (tmp_path / "out/check.jsonl").read_text().splitlines()]
+  finds = files.rows(tmp_path / "out/check.jsonl")
   assert [(find["kind"], find["split"], find["key"], find["what"]) for find in finds] == [
     ("repeated_picture", "train", "y", "the same pixels as x"),
     ("in_other_split", "test", "c", "the same pixels as a of train"),

@@ -1,6 +1,5 @@
 """XM3600 from the mirror on the Hugging Face Hub: a Parquet file a language, with all pictures in each."""
 
-import json
 import pathlib
 
 import pyarrow as pa
@@ -9,6 +8,7 @@ import pytest
 
 from tests.corpora import release_folders as releases
 from tests.corpora.building import builds
+from tests.make import files
 from xmcap import languages
 from xmcap.corpora.building import build, options
 from xmcap.corpora.folder import own
@@ -19,7 +19,7 @@ from xmcap.errors import UsageError
 
 def _write(folder: pathlib.Path, release: releases.Release, codes, parts: int = 1, other=()) -> pathlib.Path:
   """Writes the columns of floschne/xm3600; the pictures of (code, line) in `other` have another byte at the end."""
-  lines = [json.loads(line) for line in release.paths["captions"].read_text(encoding="utf-8").splitlines()]
+  lines = files.rows(release.paths["captions"])
   (folder / "data").mkdir(parents=True)
   (folder / "README.md").write_text("# XM3600")
   (folder / ".gitattributes").write_text("")

@@ -101,11 +101,8 @@ def test_index_is_held_where_it_cannot_be_kept(store, remote, monkeypatch, cache
 
   with gin.unlock_config():
     gin.parse_config("RecordCache.bytes = 1_000_000" if cache else "RecordCache.bytes = 0")
-  try:
-    monkeypatch.setattr(files, "write_bytes", full)
-    assert len(opened(5).in_memory.rows) == PICTURES
-  finally:
-    gin.clear_config()
+  monkeypatch.setattr(files, "write_bytes", full)
+  assert len(opened(5).in_memory.rows) == PICTURES
 
 
 def test_a_damaged_record_drops_the_kept_index(store, remote):
@@ -114,9 +111,6 @@ def test_a_damaged_record_drops_the_kept_index(store, remote):
   store.faults[file.name] += [loopback_store.corrupted] * 2
   with gin.unlock_config():
     gin.parse_config("RecordCache.bytes = 1_000_000")
-  try:
-    with pytest.raises(XmcapError, match="record 7 is damaged"):
-      RecordSource("s3://bucket/tiny")[7]
-    assert kept() == []
-  finally:
-    gin.clear_config()
+  with pytest.raises(XmcapError, match="record 7 is damaged"):
+    RecordSource("s3://bucket/tiny")[7]
+  assert kept() == []

@@ -50,8 +50,6 @@ def impatient():
     gin.parse_config(
       ["ObjectStore.seconds = 2", "ObjectStore.timeout_seconds = 0.3", "RecordCache.bytes = 0"]
     )
-  yield
-  gin.clear_config()
 
 
 def reads(store) -> int:
@@ -135,14 +133,11 @@ def test_threads_and_pickled_sources_read_the_same_records(store, remote):
 def test_record_cache_is_reused_and_bounded(store, remote):
   with gin.unlock_config():
     gin.parse_config("RecordCache.bytes = 4_000_000")
-  try:
-    first = list(RecordSource("s3://bucket/tiny"))
-    before = reads(store)
-    assert list(RecordSource("s3://bucket/tiny")) == first
-    assert reads(store) == before + len(LENGTHS)  # the checksums of the indexes
-    assert 0 < RecordCache().open().disk_bytes() <= 4_000_000
-  finally:
-    gin.clear_config()
+  first = list(RecordSource("s3://bucket/tiny"))
+  before = reads(store)
+  assert list(RecordSource("s3://bucket/tiny")) == first
+  assert reads(store) == before + len(LENGTHS)  # the checksums of the indexes
+  assert 0 < RecordCache().open().disk_bytes() <= 4_000_000
 
 
 def test_replaced_file_is_not_read_from_the_record_cache(store, remote, tmp_path):

@@ -152,7 +152,7 @@ def test_adapter_training_changes_the_adapter_only(run, base):
   assert fresh and all("adapter" in path for path in fresh)
   for path, leaf in before.items():
     np.testing.assert_array_equal(after[path], leaf, err_msg=path)
-  lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+  lines = files.rows(run / "metrics.jsonl")
   losses = [line["train/loss"] for line in lines if "train/loss" in line]
   assert losses[-1] < 0.8 * losses[0]
 
@@ -182,6 +182,13 @@ def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path):
   np.testing.assert_array_equal(english, plain[0])  # every bit: it has no adapter
   np.testing.assert_array_equal(german, whole[1])
   assert np.abs(german - plain[1]).max() > 0.01
+  said = embed(base, tmp_path / "said", labels, f"--adapters={adapters}").succeeded()
+  assert f"{adapters}: no adapter of en, whose texts the tower embeds alone" in said.err
+
+
+def test_folder_without_an_adapter_of_the_languages_is_refused(base, tmp_path):
+  labels = files.json(tmp_path / "labels.json", LABELS)
+  embed(base, tmp_path / "out", labels, f"--adapters={labels}").refused("no adapter of de, en")
 
 
 def test_adapter_of_another_tower_is_refused(run, base, tmp_path):

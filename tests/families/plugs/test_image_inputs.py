@@ -3,7 +3,6 @@
 import pathlib
 import runpy
 
-import gin
 import jax
 import numpy as np
 import pytest
@@ -30,12 +29,6 @@ SMALLER = tuple(
 CONFIG = image_inputs.VectorAndLabelsConfig(
   num_labels=5, label_dim=3, width=7, vector_dim=4, most=2, dtype="float32"
 )
-
-
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
 
 
 def test_tower_and_projection_are_two_linear_layers():
@@ -119,22 +112,18 @@ def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
     f"--gin.PRETRAINED=['{labels}']",
   )  # fmt: skip
   xmcap(*command, *sizes).refused("features.safetensors: no such file or folder")
-  gin.clear_config()
   stored = f"--gin.FEATURES={tmp_path / 'rows.safetensors'}"
   xmcap(*command, stored, "--gin.VECTOR=4", "--gin.LABELS=3").refused(
     "vit/label_embedding has shape (3, 3), but (4, 3)", code=1
   )
-  gin.clear_config()
   xmcap(*command, stored, "--gin.VECTOR=5", "--gin.LABELS=2").refused(
     "vectors of 20 numbers, but the model's have 21"
   )
-  gin.clear_config()
   plain = tmp_path / "plain.safetensors"
   features.write(plain, Features(keys, np.full((4, 20), 0.25, np.float32)))
   xmcap(*command, f"--gin.FEATURES={plain}", *sizes).refused(
     "row 1, column 5: 0.25 is no number of one of 2 labels"
   )
-  gin.clear_config()
   xmcap(*command, stored, *sizes).succeeded("starting with vit from")
   assert model_json.of_folder(model).parts["vector_and_labels"]["num_labels"] == 2
   assert read.load_params(model, 250)["vit"]["label_embedding"].shape == (3, 3)
@@ -143,11 +132,9 @@ def test_captioner_learns_from_stored_rows_and_pretrained_labels(tmp_path):
     "--gin.CaptionEvaluator.split=train", f"--gin.EVAL_DIR={tmp_path / 'eval'}",
     "--gin.CaptionEvaluator.metrics=('exact',)", f"--gin.CaptionEvaluator.languages={CODES}",
   )  # fmt: skip
-  gin.clear_config()
   xmcap(*evaluate, f"--gin.Predictor.features={tmp_path / 'rows.safetensors'}").succeeded(
     "exact  1.0000", "distinct_stabilizers  1.0000"
   )
   (tmp_path / "0.png").write_bytes(small_corpus.record(0).image)
   for refused in (evaluate, ("caption", f"--model_dir={model}", tmp_path / "0.png")):
-    gin.clear_config()
     xmcap(*refused).refused("Predictor.features is empty, and the model reads no pixels")

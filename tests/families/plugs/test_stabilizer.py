@@ -22,17 +22,6 @@ CODES = ("de", "en", "th")
 FORMS = (pytest.param("plain", marks=pytest.mark.full), "consistent")  # training takes a quarter of a minute
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
-def run(*arguments):
-  gin.clear_config()
-  return xmcap(*arguments)
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
   return small_corpus.write(
@@ -44,7 +33,7 @@ def corpus(tmp_path_factory):
 def model(request, corpus, tmp_path_factory):
   """A captioner that has learnt its three pictures by heart."""
   folder = tmp_path_factory.mktemp(request.param) / "model"
-  run(
+  xmcap(
     "train", "--gin_file=models/tiny.gin", "--gin_file=data/coco35l.gin", "--gin_file=runs/train.gin",
     "--gin_file=runs/plugs.gin", f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={folder}", *small_corpus.SMALLER,
     f"--gin.FORM={request.param}", f"--gin.CaptionStream.languages={CODES}", "--gin.TOTAL_STEPS=350",
@@ -65,7 +54,7 @@ def test_eval_scores_captions_without_stabilizers(model, corpus, tmp_path):
   form, folder = model
   held = model_json.read(folder / model_json.NAME)
   assert held.parts["stabilizer"] == {"form": form, "language": "en", "length": 12, "phases": 2}
-  run(
+  xmcap(
     "eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", f"--gin.REFERENCES={corpus}",
     "--gin.CaptionEvaluator.split=train", f"--gin.EVAL_DIR={tmp_path / 'eval'}",
     "--gin.CaptionEvaluator.metrics=('exact',)", f"--gin.CaptionEvaluator.languages={CODES}",
@@ -90,7 +79,6 @@ def test_caption_output_has_no_stabilizer(model, corpus, tmp_path):
   captioner = xmcap_lib.load_captioner(folder)
   found = captioner.best(pictures, CODES)
   assert [{code: one.text for code, one in of_picture.items()} for of_picture in found] == expected
-  gin.clear_config()
   model_dir.parse(str(folder))
   predictor, params = Predictor(), model_dir.load_params(str(folder))
   list(predictor(params, range(3), lambda key: captioner.load(pictures[key]), CODES))
@@ -101,7 +89,7 @@ def test_caption_output_has_no_stabilizer(model, corpus, tmp_path):
   assert {code: found[0].text for code, found in several.items()} == {
     code: expected[0][code] for code in ("th", "en")
   }
-  out = run("caption", f"--model_dir={folder}", "--languages=de,en,th", "--json", *pictures).succeeded().out
+  out = xmcap("caption", f"--model_dir={folder}", "--languages=de,en,th", "--json", *pictures).succeeded().out
   lines = [json.loads(line) for line in out.splitlines()]
   assert [line["caption"] for line in lines] == [
     text for of_picture in expected for text in of_picture.values()
@@ -130,7 +118,6 @@ def test_stabilizer_one_and_two_phase_decoding_agree(model):
 
 def test_exported_model_output_has_no_stabilizer(model, tmp_path):
   _, folder = model
-  gin.clear_config()
   model_dir.parse(str(folder), overrides=["Predictor.search=@Beam()"])
   exported = program.load(str(folder))
   pixels = np.stack(
@@ -141,7 +128,7 @@ def test_exported_model_output_has_no_stabilizer(model, tmp_path):
   assert [[exported.vocabulary.decode(row) for row in of_picture] for of_picture in np.asarray(tokens)] == [
     [wanted(index, code) for code in CODES] for index in range(3)
   ]
-  result = run("export", f"--model_dir={folder}", "--to=hf", f"--out={tmp_path / 'hf'}")
+  result = xmcap("export", f"--model_dir={folder}", "--to=hf", f"--out={tmp_path / 'hf'}")
   result.refused("it writes a stabilizer before each caption, for which transformers has no class")
 
 
@@ -155,7 +142,7 @@ def test_distinct_stabilizers_per_image_are_counted():
 
 def test_plugs_gin_decodes_the_form_of_its_targets(corpus, tmp_path):
   files = ("models/tiny.gin", "data/coco35l.gin", "runs/train.gin", "runs/plugs.gin")
-  run(
+  xmcap(
     "train", *(f"--gin_file={file}" for file in files), f"--gin.DATA_DIR={corpus}", "--gin.TOTAL_STEPS=1",
     f"--gin.MODEL_DIR={tmp_path}", "--gin.CaptionStream.stabilizer=None",
   ).refused("CaptionStream.stabilizer and Predictor.stabilizer differ: give both the same")  # fmt: skip

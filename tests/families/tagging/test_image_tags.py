@@ -50,7 +50,7 @@ def test_tag_command_equals_the_network(tagger, photos, tmp_path):
   folder, objective, params = tagger
   out = tmp_path / "tags.jsonl"
   tag(folder, photos, f"--out={out}", "--most=3").succeeded()
-  rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+  rows = files.rows(out)
   assert [(row["image/key"], row["language"]) for row in rows] == [
     (key, code) for key in "abc" for code in NAMES
   ]

@@ -1,3 +1,4 @@
+import csv
 import dataclasses
 import json
 
@@ -5,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.make.refusals import refusal
+from xmcap.ranked.tags import score_tags
 from xmcap.scoring import Difference, compare
 from xmcap.scoring.comparing import significance
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -145,6 +147,22 @@ def test_compare_refuses_other_systems_and_options():
   assert "a was not scored with chrf" in refusal(_compare, None, ["chrf"])
   assert "needs two or more systems" in refusal(compare, {"a": _system(_BASE)})
   assert "--seed: must be a whole number from 0 to" in refusal(_compare, seed=-1)
+
+
+def test_comparison_csv_has_median_ranks(comparison):
+  medians = {"t2i_median_rank": {"en": {"a": 2.0, "b": 3.5}}}
+  *_, row = csv.DictReader(dataclasses.replace(comparison, medians=medians).as_csv().splitlines())
+  filled = {name: value for name, value in row.items() if value}
+  assert filled == {
+    "system": "b", "metric": "t2i_median_rank", "name": "en", "baseline": "2.0", "score": "3.5", "difference": "1.5",
+  }  # fmt: skip
+
+
+def test_compare_refuses_scores_of_different_kinds():
+  tags = score_tags({"en": {"p": ["dog"]}}, {"en": {"p": {"dog": 1.0}}}, (1,))
+  message = "a has tags_p1, tags_r1, tags_f1, b "
+  assert message in refusal(_compare, _system(_BASE), base=tags)
+  assert "scores of different kinds" in refusal(_compare, tags)
 
 
 def test_comparison_is_determined_by_the_seed(comparison):

@@ -60,7 +60,7 @@ def test_baseline_interval_of_a_mean_needs_the_same_languages(folder):
 
 
 def test_a_baseline_without_the_metric_is_refused(folder):
-  message = "was not scored in cider_d; score it again with --metrics=cider,chrf,cider_d"
+  message = "was scored in cider, chrf, not in cider_d: score it again so, or give scores of the same command"
   assert message in refusal(read_baseline, folder, "cider_d")
 
 

@@ -152,10 +152,7 @@ def test_train_command_watches_with_hang_limits_of_gin(monkeypatch, training):
   arguments = argparse.Namespace(coordinator_address="a:1", num_processes=2, process_id=1)
   with gin.unlock_config():
     gin.bind_parameter("HangLimits.step", 7)
-  try:
-    hosts_options.joined(arguments, training)
-  finally:
-    gin.clear_config()
+  hosts_options.joined(arguments, training)
   ((place, options),) = seen
   assert place == ("a:1", 2, 1)
   assert options == {"preemption": training, "limits": watch.HangLimits(step=7) if training else None}

@@ -1,10 +1,10 @@
 """Goodput of runs on a clock moved by hand, against shares counted on paper."""
 
-import json
 import time
 
 import pytest
 
+from tests.make import files
 from tests.training.test_loop import Evaluator, run
 from tests.training.toy import ToyStream
 from xmcap.training.checkpoints.retention import CheckpointPolicy
@@ -160,7 +160,7 @@ def test_goodput_of_a_real_training_run(tmp_path):
   run(tmp_path, evaluators=[Evaluator()])
   found = seconds_of(tmp_path)
   assert {"steps", "lost", "down", "starting", "restoring", "compiling", "evaluating", "saving"} <= set(found)
-  rows = [json.loads(line) for line in (tmp_path / metrics_file.FILE).read_text().splitlines()]
+  rows = files.rows(tmp_path / metrics_file.FILE)
   whole = rows[-1]["time"] - rows[0]["time"]
   # The first start began before its first line.
   assert whole <= rows[-2]["goodput/seconds"] + 0.1 and rows[-1]["event"] == "finished"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from xmcap import cli
+from tests.make.command import xmcap
 from xmcap.training.reporting import goodput, metrics_file
 
 STARTED = {"step": 0, "time": 1e9, "event": "started", "total_steps": 20, "devices": 2, "device_kind": "cpu"}
@@ -36,26 +36,24 @@ def hostile(rng):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_runs_command_reads_hostile_metrics_files(tmp_path, capsys, seed):
+def test_runs_command_reads_hostile_metrics_files(tmp_path, seed):
   rng = random.Random(seed)
   for name in "ab":
     (tmp_path / name).mkdir()
     (tmp_path / name / "metrics.jsonl").write_text(hostile(rng))
-  assert cli.main(["runs", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+  printed = xmcap("runs", tmp_path / "a", tmp_path / "b").succeeded().out
   rows = [row for row in metrics_file.read(tmp_path / "a") if row is not None]
   assert all(map(math.isfinite, goodput.carried(rows, 20, 2e9).values()))
-  assert not re.search(r"\b(nan|inf|infinity)\b", capsys.readouterr().out, re.IGNORECASE)
+  assert not re.search(r"\b(nan|inf|infinity)\b", printed, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"[" * 100_000, b"{}\n" * 10, b""])
-def test_runs_command_of_a_file_without_metrics_has_no_traceback(tmp_path, capsys, text):
+def test_runs_command_of_a_file_without_metrics_has_no_traceback(tmp_path, text):
   (tmp_path / "metrics.jsonl").write_bytes(text)
-  assert cli.main(["runs", str(tmp_path)]) == 0
-  assert capsys.readouterr().err.count("\n") <= 1
+  assert xmcap("runs", tmp_path).succeeded().err.count("\n") <= 1
 
 
-def test_runs_command_refuses_a_file_over_the_size_limit(tmp_path, monkeypatch, capsys):
+def test_runs_command_refuses_a_file_over_the_size_limit(tmp_path, monkeypatch):
   monkeypatch.setattr(metrics_file, "_MOST_BYTES", 10)
   (tmp_path / "metrics.jsonl").write_text(json.dumps(STARTED))
-  assert cli.main(["runs", str(tmp_path)]) == 1
-  assert "larger than 10 bytes" in capsys.readouterr().err
+  xmcap("runs", tmp_path).refused("larger than 10 bytes", code=1)

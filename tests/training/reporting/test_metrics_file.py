@@ -5,13 +5,14 @@ import threading
 import pytest
 from etils import epath
 
+from tests.make import files
 from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.metrics_file import MetricsFile
 from xmcap.training.reporting.writers import AllWriters
 
 
 def rows(path):
-  return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+  return files.rows(path / "metrics.jsonl")
 
 
 def write(folder, *lines, **options):

@@ -11,7 +11,6 @@ countries; the paper does not print its own table. Coordinates become countries 
 """
 
 import collections
-import csv
 import dataclasses
 import hashlib
 import itertools
@@ -27,6 +26,7 @@ from xmcap import grid, spreadsheet, wording
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.files import files
+from xmcap.reading import layouts, tables
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -108,6 +108,8 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
         f"{where}: area '{shown(area)}' is not in {country}: give a code of GeoNames, such as IN.28"
       )
     countries[row["language"]].add(area or country)
+  if not countries:
+    raise UsageError(f"{path}: has no place: give a CSV of language and country")
   return {language: frozenset(languages) for language, languages in countries.items()}
 
 
@@ -312,24 +314,19 @@ def _country(text: str, where: str) -> str:
 
 
 def _rows(path: str | os.PathLike, required: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-  """Yields (place, column -> stripped cell) line by line, for files of any length; a cell cannot span lines."""
+  """Yields (place, column -> stripped cell) of the rows of CSV, for files of any length."""
   with Input(path) as source:
-    header: list[str] = []
-    for number, line in source.lines():
-      where = f"{path}, line {number}"
-      try:
-        (cells,) = csv.reader([line], strict=True)
-      except csv.Error as error:
-        raise UsageError(f"{where}: broken CSV ({error}); mend it") from error
-      cells = [cell.strip() for cell in (spreadsheet.texts(cells) if source.has_mark else cells)]
-      if not header:
-        header = cells
-        if len(set(header)) < len(header) or not set(required) <= set(header):
-          raise UsageError(f"{where}: the header must have {', '.join(required) or 'each column'} once")
-        continue
-      if len(cells) != len(header):
-        raise UsageError(f"{where}: {len(cells)} cells under {len(header)} headings; mend or remove it")
-      yield where, dict(zip(header, cells, strict=True))
+    lines = tables.cells(
+      source, on_fault=lambda kind, number, fault: layouts.refuse(kind, f"{path}, line {number}", fault)
+    )
+    first, names = next(lines, (1, []))
+    header = list(map(str.strip, names))
+    if len(set(header)) < len(header) or not set(required) <= set(header):
+      raise UsageError(
+        f"{path}, line {first}: the header must have {', '.join(required) or 'each column'} once"
+      )
+    for number, cells in lines:
+      yield f"{path}, line {number}", dict(zip(header, map(str.strip, cells), strict=True))
 
 
 def write(path: str | os.PathLike, selection: Selection) -> None:

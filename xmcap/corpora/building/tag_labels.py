@@ -153,10 +153,13 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
 
 
 def with_tags(images: Iterable[Annotated], path: str, language: str) -> Iterator[Annotated]:
-  """The images with the tags of a file in place of their own; UsageError as `tag_files.read`."""
-  tags = tag_files.read(path, language).get(language, {})
+  """The images with the tags of a file in place of their own; UsageError as `tag_files.read`, or if it has others."""
+  tags, matched = tag_files.read(path, language, [language])[language], 0
   for image in images:
+    matched += image.key in tags
     yield Annotated(image.key, image.split, {language: list(tags.get(image.key, ()))}, image.sentences)
+  if not matched:
+    raise UsageError(f"{path}: none of its pictures ({wording.first_few(list(tags))}) is in the corpus")
 
 
 def mapped(

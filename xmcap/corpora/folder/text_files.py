@@ -1,11 +1,9 @@
 """Reads rows of JSONL, CSV and TSV, of Flickr's lines, and of JSON: COCO's, Karpathy's, or a list of objects."""
 
 import itertools
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from xmcap import spreadsheet
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import by_line, kinds
@@ -18,7 +16,6 @@ from xmcap.terminal import shown
 LINES = (".txt", ".token")
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", *LINES, ".xlsx", ".xlsm", ".zip", ".tar.gz", ".tgz")
 """Of the files that `read` reads, each also with a suffix of `rows.PACKED`."""
-_UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
 
 
 def read(file: SourceFile, problems: Problems) -> Iterator[Placed]:
@@ -124,40 +121,20 @@ class _Images:
 
 
 def _of_table(source: Input, delimiter: str, name: str, problems: Problems) -> Iterator[Placed]:
-  lines = source.table_lines()
-  first = next(lines, "")
-  if "\0" in first:
-    raise UsageError(f"{source.name}: not UTF-8: save the table as `CSV UTF-8`")
-  # Quotation marks are characters in the tables of CC3M, WIT (.tsv) and Flickr30k (`|`).
-  literal = delimiter == "\t" and not _is_quoted(source)
-  delimiter, is_named = tables.separator(first, delimiter)
-  all_rows = tables.rows(itertools.chain([first], lines), delimiter, literal or delimiter == "|", source.name)
-  names: list[str] = []
-  for number, row in itertools.islice(all_rows, is_named, None):
-    cells = tables.with_bar(row, len(names), delimiter)
-    cells = spreadsheet.texts(cells) if source.has_mark else cells
-    where = f"{name}, line {number:,}"
-    if not names and rows.is_oscar(cells):
-      names = ["image_id", "caption"]
-    elif not names:
-      names = list(map(str.strip, cells))
-      _check_header(names, f"{source.name}, line {number}")
-      continue
-    if not any(map(str.strip, cells)):
-      continue
-    elif len(cells) != len(names):
-      problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
-    elif any(map(_UNDECODED.search, cells)):
-      problems.add("bad_utf8", where, "save the table as UTF-8")
-    else:
-      yield Placed(where, dict(zip(names, cells, strict=True)))
-  if not names:
-    _check_header(names, f"{source.name}, line 1")
+  def where(number: int) -> str:
+    return f"{name}, line {number:,}"
 
-
-def _is_quoted(source: Input) -> bool:
-  with Input(source.path) as again:
-    return tables.is_quoted(again.table_lines(), source.name)
+  lines = tables.cells(
+    source, delimiter, on_fault=lambda kind, number, fault: problems.add(kind, where(number), fault)
+  )
+  first, header = next(lines, (1, []))
+  if rows.is_oscar(header):
+    names, lines = ["image_id", "caption"], itertools.chain([(first, header)], lines)
+  else:
+    names = list(map(str.strip, header))
+    _check_header(names, f"{source.name}, line {first}")
+  for number, cells in lines:
+    yield Placed(where(number), dict(zip(names, cells, strict=True)))
 
 
 def _check_header(names: list[str], where: str) -> None:

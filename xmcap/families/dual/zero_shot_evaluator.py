@@ -14,6 +14,7 @@ from absl import logging
 from xmcap.data import registry
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.evaluation import embed as embed_lib
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.families.dual import embedder as embedder_lib
@@ -59,6 +60,7 @@ class ZeroShotEvaluator(SplitEvaluator):
       raise UsageError(
         f"{self.labels}: class {highest}, but the corpus has {len(stream.tags)} tags: give the labels of this corpus"
       )
+    embed_lib.check_adapters(self.adapters, list(self._labels), logging.warning)
     self._prompts = prompts_lib.read_prompts(self.prompts) if self.prompts else {}
     for line in prompts_lib.unmatched(self._prompts, self._labels) if self.prompts else ():
       logging.warning("%s: %s", self.prompts, line)

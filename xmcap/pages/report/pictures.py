@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from PIL import ImageOps
@@ -54,6 +54,14 @@ class ReportPictures:
   sources: str
   blocks: tuple[str, ...] = ()
   note: str = ""
+
+
+def missing(images_dir: str | os.PathLike | None, statistics: Mapping[str, Any]) -> str:
+  """Returns the line on how many scored images have a picture in a folder; "" if all have, or there is no folder."""
+  keys = {key for of_language in statistics.values() for key in of_language.keys}
+  count = len(keys) if images_dir is None else len(find_all(images_dir, keys))
+  line = f"xmcap: {count:,} of {len(keys):,} pictures found in {images_dir}: give the folder with KEY.jpg or KEY.png"
+  return line if count < len(keys) else ""
 
 
 def check(mode: str, images_dir: str | os.PathLike | None) -> None:

@@ -142,9 +142,17 @@ class Comparison:
     return "\n".join(self._latex_table(metric, style) for metric in metrics)
 
   def as_csv(self) -> str:
-    """Returns one row per difference, in full precision."""
+    """Returns one row per difference, in full precision; those of median ranks are without tests."""
     rows = [self._scaled(row).as_dict() for row in self.rows]
-    return spreadsheet.table(list(rows[0]), [list(row.values()) for row in rows])
+    medians = [
+      dict(system=system, metric=median, name=language, baseline=(first := of[self.baseline]), score=rank,
+           difference=rank - first)
+      for median, of_languages in self.medians.items() for language, of in of_languages.items()
+      for system, rank in of.items() if system != self.baseline
+    ]  # fmt: skip
+    return spreadsheet.table(
+      list(rows[0]), [[row.get(name) for name in rows[0]] for row in [*rows, *medians]]
+    )
 
   def as_json(self) -> str:
     """Returns everything, in full precision."""

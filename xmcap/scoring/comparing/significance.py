@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.arguments import checked
 from xmcap.digests import of_images
 from xmcap.errors import UsageError
@@ -160,10 +160,6 @@ def read_system(folder: str | os.PathLike) -> System:
     UsageError: it lacks a table or statistics of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
-  if os.path.exists(folder / "check.json") and not os.path.exists(folder / "table.json"):
-    raise UsageError(
-      f"{folder}: of xmcap check, whose table has all systems and no scores: give folders of xmcap score"
-    )
   table = read_table(folder / "table.json")
   if not (folder / STATISTICS_FILE).exists():
     raise UsageError(
@@ -190,6 +186,9 @@ def _check(
   name: str, baseline: score_table.Table, other: str, table: score_table.Table, metrics: Sequence[str]
 ) -> None:
   absent = [metric for metric in metrics if metric not in table.metrics]
+  if absent and set(baseline.metrics).isdisjoint(table.metrics):
+    scored = f"{name} has {wording.first_few(baseline.metrics)}, {other} {wording.first_few(table.metrics)}"
+    raise UsageError(f"{scored}: these are scores of different kinds: compare those of one command")
   if absent:
     raise UsageError(
       f"{other} was not scored with {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
