@@ -67,7 +67,7 @@ BUDGETS = {
   "papers": 180,
   "reading": 5_550,
   "scoring": 10_210,
-  "models": 3_240,
+  "models": 3_250,
   "data": 6_430,
   "pages": 2_090,
   "human": 4_900,

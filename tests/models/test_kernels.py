@@ -200,6 +200,15 @@ def test_attention_kernel_fits_pairs_of_heads_of_64(tokens, heads, kv, fits):
   assert kernels.fits(2, tokens, heads, kv) == fits
 
 
+def test_attention_kernel_needs_a_mesh_on_several_devices(monkeypatch):
+  sizes = (4, 196, 12, 64)
+  monkeypatch.setattr(jax, "device_count", lambda: 4)
+  mesh = sharding.Partitioning(data=1).mesh(jax.devices()[:1])
+  assert not kernels.fits(*sizes)
+  with sharding.use(mesh, sharding.Partitioning().logical_rules()):
+    assert kernels.fits(*sizes)
+
+
 def test_attention_kernel_has_one_key_in_the_compilation_cache_wherever_it_is_installed(tmp_path):
   cache, mesh = (
     CompilationCache(str(tmp_path)),

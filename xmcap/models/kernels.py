@@ -41,8 +41,10 @@ _FORWARD_CYCLES, _BACKWARD_CYCLES = 9.0, 13.7
 
 def fits(rows: int, tokens: int, heads: int, kv: int) -> bool:
   """Whether the kernel can attend from all tokens to all."""
-  length = partition_spec((rows, tokens, heads // 2), "batch", "length", "heads")
-  if kv != _KV or heads % 2 or heads > _MOST_HEADS or (length is not None and length[1] is not None):
+  spec = partition_spec((rows, tokens, heads // 2), "batch", "length", "heads")
+  # XLA cannot divide a kernel: without a mesh that jax knows, as in t5x, only one device can run it.
+  is_undivided = jax.device_count() == 1 if spec is None else spec[1] is None
+  if kv != _KV or heads % 2 or heads > _MOST_HEADS or not is_undivided:
     return False
   # Backward: five operands and three results, and those of the next row.
   return 1 < tokens <= _MOST_TOKENS and 2 * 8 * tokens * heads * kv * 2 <= _MOST_BYTES
