@@ -79,7 +79,7 @@ BUDGETS = {
   "families": 4_580,
   "convert": 3_330,
   "dry_run": 620,
-  "planning": 2_180,
+  "planning": 2_190,
   "endpoint": 2_530,
   "serving": 2_000,
   "export": 480,

@@ -115,7 +115,8 @@ def test_plan_compiles_with_the_flags_of_a_tpu_vm():
     subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
   )
   assert "--xla" in environment["LIBTPU_INIT_ARGS"]  # jax's own
-  assert "JAX_FORCE_TPU_INIT" not in environment  # a run that this process starts is on no TPU VM
+  # A run that this process starts is on no TPU VM, and has a compilation cache.
+  assert environment.keys().isdisjoint({"JAX_FORCE_TPU_INIT", "JAX_ENABLE_COMPILATION_CACHE"})
 
 
 @pytest.mark.parametrize("options", [[], ["--search"], ["--decode"]])

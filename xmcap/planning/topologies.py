@@ -226,17 +226,20 @@ def prepare_host() -> None:
   Otherwise jax would look for a TPU, libtpu would query the cloud's metadata server, and a second plan on this host
   would find libtpu locked.
   """
-  # jax can write a program for chips that are not attached to its cache, but cannot read it back.
-  os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
   for name, value in xla_flags.NO_TPU.items():
     os.environ.setdefault(name, value)
   os.environ["JAX_PLATFORMS"] = "cpu"
   quiet.guard()
-  # jax gives libtpu more flags on a TPU VM, which are part of a program.
-  os.environ[_AS_ON_A_TPU_VM] = "1"
+  # jax gives libtpu more flags on a TPU VM, which are part of a program. It can write a program for chips that are not
+  # attached to its cache, but cannot read it back. Processes that this one starts are to have neither.
+  at_import = {_AS_ON_A_TPU_VM: "1", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+  before = {name: os.environ[name] for name in at_import if name in os.environ}
+  os.environ.update(at_import)
   import jax  # noqa: F401
 
-  del os.environ[_AS_ON_A_TPU_VM]
+  for name in at_import:
+    del os.environ[name]
+  os.environ.update(before)
 
 
 def _chip(kind: str) -> ChipKind | None:
