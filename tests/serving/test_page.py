@@ -209,11 +209,11 @@ def test_serving_page_shows_progress_of_loading_and_compiling(page):
     drop(page, ("grey.png", servers.picture(50)))
     page.locator("#searches label", has_text="Beam").click()
     drop(page, ("beam.png", servers.picture(51)))
-    server.go_on(3)
+    server.go_on(4)
     expect(page.locator("#stage")).to_have_text(
-      re.compile(r"Compiling the model: 2 of 6 programs in \d+ s\. Greedy can be used already\.")
+      re.compile(r"Compiling the model: 3 of 9 programs in \d+ s\. Greedy can be used already\.")
     )
-    expect(page.locator("#compiled")).to_have_attribute("value", "2")
+    expect(page.locator("#compiled")).to_have_attribute("value", "3")
     assert page.locator(".card dd.waiting").count() == 12
     while not server.metric("xmcap_queue"):
       page.wait_for_timeout(20)
@@ -226,7 +226,7 @@ def test_serving_page_shows_progress_of_loading_and_compiling(page):
         break
     expect(grey.locator("dd[lang=en]")).to_have_text("en 50 1 greedily")
     expect(page.locator("#start")).to_be_visible()
-    server.go_on(3)
+    server.go_on(5)
     expect(page.locator("#start")).to_be_hidden()
     expect(page.locator(".card dd[lang=en]")).to_have_text(["en 51 1 by beams", "en 50 1 greedily"])
 
