@@ -133,8 +133,11 @@ def generate(folder: str) -> None:
   import numpy as np
   import torch
 
+  from xmcap.data import images
+
   side = json.loads(pathlib.Path(folder, "captioner.json").read_text())["image_size"]
-  pixels = np.random.default_rng(0).integers(0, 256, (_PICTURES, side, side, 3), np.uint8)
+  # Those of the clients, as other pictures have captions of other lengths.
+  pixels = np.stack([images.load(photographs.picture(seed), "", side) for seed in range(_PICTURES)])
   runs: dict[tuple[int, str], Callable[[], object]] = {}
   threads: dict[tuple[int, str], int] = {}
   most = torch.get_num_threads()
@@ -195,7 +198,7 @@ def main() -> None:
 
 def measure(options: argparse.Namespace, model_dir: str, peer: Generate) -> None:
   """Takes turns, ends all processes and writes the result."""
-  pictures = [photographs.picture(seed) for seed in range(16)]
+  pictures = [photographs.picture(seed) for seed in range(_PICTURES)]
   servers = {
     "one picture per call": Server(model_dir, "--batch_size=1", "--batch_milliseconds=0"),
     "shared calls": Server(model_dir, f"--batch_size={_PICTURES}"),
