@@ -24,6 +24,12 @@ from xmcap.training.compilation_cache import CompilationCache
 KV = 64
 
 
+@pytest.fixture(autouse=True)
+def _compiler():
+  """Several workers may load libtpu at once."""
+  topologies.prepare_host()
+
+
 @pytest.fixture
 def interpreter():
   """Memory that was not written is NaN there."""

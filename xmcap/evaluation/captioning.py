@@ -224,7 +224,7 @@ class ImageCaptioner:
     if pixels:
       size = _rounded(len(pixels), self._params.groups, self.batch_size)
       with self._lock:
-        tokens = iter(predictor.see_batch(self._captioner, self._params, _padded(np.stack(pixels), size)))
+        tokens = iter(predictor.encode_batch(self._captioner, self._params, _padded(np.stack(pixels), size)))
     return [
       picture if isinstance(picture, EncodedPicture) else EncodedPicture(next(tokens)) for picture in batch
     ]

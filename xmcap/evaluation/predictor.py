@@ -252,7 +252,7 @@ def decode_batch(
   Args:
     generate: the generator.
     sharded: the parameters.
-    images: uint8 [len(fed), S, S, 3], the images that this process feeds, or what `see_batch` returns for them.
+    images: uint8 [len(fed), S, S, 3], the images that this process feeds, or what `encode_batch` returns for them.
     prompts: int32 [L, P] or [B, L, P].
     rng: from `key_on`.
     row_ids: int32 [B], see `Generator`.
@@ -268,19 +268,21 @@ def decode_batch(
   return sharded.compute(compiled, {"image": images}, len(row_ids), fed)
 
 
-def see_batch(captioner: Captioner, sharded: sharded_params.ShardedParams, images: np.ndarray) -> np.ndarray:
+def encode_batch(
+  captioner: Captioner, sharded: sharded_params.ShardedParams, images: np.ndarray
+) -> np.ndarray:
   """What the image tower makes of images [B, ...], [B, N, W], on the devices of the parameters, which share it evenly.
 
   `decode_batch` takes it in the place of the images.
   """
   return sharded.compute(
-    lambda params, batch: _see(captioner, params, batch["image"]), {"image": images}, len(images)
+    lambda params, batch: _tower_output(captioner, params, batch["image"]), {"image": images}, len(images)
   )
 
 
 @functools.partial(jax.jit, static_argnames="captioner")
-def _see(captioner: Captioner, params: Any, image: jax.Array) -> Any:
-  return captioner.apply({"params": params}, image, method="see")
+def _tower_output(captioner: Captioner, params: Any, image: jax.Array) -> Any:
+  return captioner.apply({"params": params}, image, method="tower_output")
 
 
 def _captioner() -> Captioner:

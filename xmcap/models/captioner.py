@@ -62,13 +62,13 @@ class Captioner(nn.Module):
     self.encoder, self.decoder = language_model(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Images [B, H, W, 3] with values 0..255, or what `see` returns for them -> image tokens [B, N, E].
+    """Images [B, H, W, 3] with values 0..255, or their `tower_output` -> image tokens [B, N, E].
 
     They are to be placed before a prompt.
     """
-    return self.projection(self.see(image, deterministic))
+    return self.projection(self.tower_output(image, deterministic))
 
-  def see(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
+  def tower_output(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """The output of the image tower, [B, N, W], which may take the images' place.
 
     So may stored vectors of a tower that sees images, [B, W]: they are one token each. Other towers read stored vectors

@@ -211,15 +211,15 @@ def _backward_kernel(
     ones[:tokens] = jnp.broadcast_to(jnp.where(added, 1.0, 0.0).astype(dtype), (tokens, _LANES))
     transposed = keys[...].T
     of_values, of_keys, query_gradients = [], [], []
-    for head, (mine, other, valued, given) in enumerate(
+    for head, (mine, other, valued, upstream) in enumerate(
       zip(
         _by_head(queries, of_queries), _by_head(keys, ones), _by_head(values, ones),
         _by_head(gradients, of_gradients), strict=True,
       )
     ):  # fmt: skip
       weights = jnp.exp(_product(other[:count], mine, transposed=True))
-      of_logits = (weights * _product(valued[:count], given, transposed=True)).astype(dtype)
-      of_values.append(_product(weights.astype(dtype), given))
+      of_logits = (weights * _product(valued[:count], upstream, transposed=True)).astype(dtype)
+      of_values.append(_product(weights.astype(dtype), upstream))
       of_keys.append(_product(of_logits, mine))
       own = transposed[head * _KV : (head + 1) * _KV]
       query_gradients.append(_product(own, _padded(of_logits, own.shape[1])))
